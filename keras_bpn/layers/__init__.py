@@ -1,0 +1,7 @@
+"""Layers whose weights are shared and whose biases depend on the task."""
+
+from keras_bpn.layers.bpn_dense import BPNDense
+from keras_bpn.layers.task_bias import TaskBias
+from keras_bpn.layers.task_keys import TaskKeys
+
+__all__ = ["BPNDense", "TaskBias", "TaskKeys"]

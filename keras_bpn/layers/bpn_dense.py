@@ -1,0 +1,181 @@
+import keras
+from keras import ops
+
+from keras_bpn.layers.task_bias import TaskBias
+from keras_bpn.layers.task_keys import TaskKeys
+from keras_bpn.layers.task_scope import report_call
+
+
+@keras.saving.register_keras_serializable("keras_bpn")
+class BPNDense(keras.layers.Dense):
+    """Densely-connected layer with task-dependent bias units.
+
+    `BPNDense` implements the operation
+
+    `output = activation(dot(input * key_t, kernel) + bias + BIAS_t)`
+
+    where `kernel` and `bias` are shared by all tasks, `BIAS_t` are the bias
+    units of task `t` (Wen et al., equation 1), and `key_t` is the binary key
+    of the task, if the model is compiled with `PSP`. The task is the mode that
+    the `keras_bpn.BPNModel` around the layer is in. In any other model, and
+    before a task exists, the layer computes what `keras.layers.Dense` does.
+
+    While a task is trained, `BIAS_t` is the product `M_t W_t` of the factors
+    in `layer.task_bias`; see `keras_bpn.layers.TaskBias`.
+
+    Args:
+        units: Positive integer, dimensionality of the output space.
+        activation: Activation function to use.
+        use_bias: Boolean, whether the layer has a bias vector that all tasks
+            share.
+        hidden_dim: Integer, the inner dimension `H` of the product `M_t W_t`.
+            The harder a task, the larger: the paper uses 25 to 900. 0 gives
+            the layer no bias units. Memory during training grows with it; what
+            is stored per task does not.
+        perturbation_initializer: Initializer of `M_t`.
+        projection_initializer: Initializer of `W_t`. Defaults to uniform in
+            `±1/sqrt(hidden_dim)`.
+        seed: Integer from which the factors of each task are drawn, or
+            `None`.
+        **kwargs: All other arguments of `keras.layers.Dense`: initializers,
+            regularizers and constraints of `kernel` and `bias`, `name`,
+            `dtype`, and so on.
+
+    Input shape:
+        N-D tensor with shape `(batch_size, ..., input_dim)`.
+
+    Output shape:
+        N-D tensor with shape `(batch_size, ..., units)`.
+
+    Example:
+
+    >>> inputs = keras.Input((784,))
+    >>> x = keras_bpn.layers.BPNDense(300, activation="relu")(inputs)
+    >>> outputs = keras_bpn.layers.BPNDense(10)(x)
+    >>> model = keras_bpn.BPNModel(inputs, outputs)
+
+    Reference:
+
+    - [Wen et al., 2021](https://doi.org/10.1109/TNNLS.2021.3054423)
+    """
+
+    def __init__(
+        self,
+        units,
+        activation=None,
+        use_bias=True,
+        hidden_dim=100,
+        perturbation_initializer="zeros",
+        projection_initializer=None,
+        seed=None,
+        **kwargs,
+    ):
+        if not isinstance(hidden_dim, int) or hidden_dim < 0:
+            raise ValueError(
+                "Expected `hidden_dim` to be a positive integer, or 0 for a "
+                f"layer without bias units. Received: hidden_dim={hidden_dim}"
+            )
+        super().__init__(
+            units, activation=activation, use_bias=use_bias, **kwargs
+        )
+        self.hidden_dim = hidden_dim
+        self.task_keys = None
+        self.task_bias = None
+        if hidden_dim:
+            self.task_bias = TaskBias(
+                units,
+                hidden_dim,
+                perturbation_initializer=perturbation_initializer,
+                projection_initializer=projection_initializer,
+                seed=seed,
+                name="task_bias",
+                dtype=self.dtype_policy,
+            )
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.task_keys = TaskKeys(input_shape[-1], name="task_keys")
+        self.task_keys.build()
+        if self.task_bias is not None:
+            self.task_bias.build()
+
+    def call(self, inputs, training=None):
+        inputs = self.task_keys.multiply(inputs)
+        outputs = ops.matmul(inputs, self.kernel)
+        bias = self.bias
+        if self.task_bias is not None:
+            # Shared and task bias are added first and then once to the
+            # product, so that a layer with both folded into one bias gives
+            # the same bits.
+            bias = self.task_bias.add_to(
+                bias, len(outputs.shape), outputs.dtype
+            )
+        if bias is not None:
+            outputs = ops.add(outputs, bias)
+        report_call(self, inputs, outputs)
+        if self.activation is not None:
+            outputs = self.activation(outputs)
+        return outputs
+
+    def gradient_moments(self, call, output_gradients, weights, transform):
+        """Sums a function of the per-example gradients of the shared weights.
+
+        The gradient of one example's loss with respect to the kernel is the
+        outer product of what entered it and the gradient at the output. A
+        function that maps products to products (a square, an absolute value)
+        can be applied to both before they are multiplied, so that the sum over
+        the batch is one matrix product.
+
+        Args:
+            call: `LayerCall` of this layer.
+            output_gradients: Gradients of the summed loss at `call.outputs`.
+            weights: Tensor of shape `(batch,)`, the weight of each example.
+            transform: Function of a tensor with
+                `transform(a * b) == transform(a) * transform(b)`.
+
+        Returns:
+            List of pairs of a shared weight and the weighted sum over the
+            batch of `transform(gradient)`.
+        """
+        if self.lora_enabled:
+            return []
+        inputs = ops.cast(call.inputs, "float32")
+        deltas = ops.cast(output_gradients, "float32")
+        weights = ops.expand_dims(weights, -1)
+        if len(inputs.shape) == 2:
+            scaled = ops.multiply(weights, transform(deltas))
+            kernel = ops.matmul(ops.transpose(transform(inputs)), scaled)
+            bias = ops.sum(scaled, axis=0)
+        else:
+            # The kernel is used at several positions of one example, whose
+            # gradients add up before the transform.
+            positions = (ops.shape(inputs)[0], -1)
+            inputs = ops.reshape(inputs, (*positions, inputs.shape[-1]))
+            deltas = ops.reshape(deltas, (*positions, self.units))
+            kernel = transform(ops.einsum("bpi,bpo->bio", inputs, deltas))
+            kernel = ops.sum(ops.expand_dims(weights, -1) * kernel, axis=0)
+            bias = transform(ops.sum(deltas, axis=1))
+            bias = ops.sum(weights * bias, axis=0)
+        moments = [(self.kernel, kernel)]
+        if self.bias is not None:
+            moments.append((self.bias, bias))
+        return moments
+
+    def quantize(self, mode=None, **kwargs):
+        raise NotImplementedError(
+            "`BPNDense` cannot be quantized, because its bias changes with "
+            "the task. Export a mode and quantize the exported network. "
+            f"Received: mode={mode}"
+        )
+
+    def get_config(self):
+        config = {**super().get_config(), "hidden_dim": self.hidden_dim}
+        if self.task_bias is not None:
+            task_bias = self.task_bias.get_config()
+            for name in (
+                "perturbation_initializer",
+                "projection_initializer",
+                "seed",
+            ):
+                config[name] = task_bias[name]
+        return config

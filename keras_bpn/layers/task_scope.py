@@ -1,0 +1,57 @@
+"""The mode that layers run in, and the calls they make, as open scopes."""
+
+import contextlib
+import threading
+from collections import namedtuple
+
+ActiveTask = namedtuple("ActiveTask", ["row", "open_row"])
+ActiveTask.__doc__ = """The rows of the task tables that a forward pass uses.
+
+Row 0 is the network without any task. `row` is one integer for the whole
+batch, or a vector with one row per example. `open_row` is the row of the task
+in training, whose bias units are still the product of two factors, or -1.
+"""
+
+LayerCall = namedtuple("LayerCall", ["layer", "inputs", "outputs"])
+LayerCall.__doc__ = """What entered a layer's kernel, and what it produced.
+
+`inputs` are the values that multiply the kernel; `outputs` are taken before
+the activation.
+"""
+
+# Replicas of a distribution strategy are traced in threads of their own.
+_state = threading.local()
+
+
+@contextlib.contextmanager
+def task_scope(row, open_row):
+    """Runs the layers called inside in the mode of the given rows."""
+    previous = current_task()
+    _state.task = ActiveTask(row, open_row)
+    try:
+        yield
+    finally:
+        _state.task = previous
+
+
+def current_task():
+    """Returns the `ActiveTask` of the innermost scope, or `None`."""
+    return getattr(_state, "task", None)
+
+
+@contextlib.contextmanager
+def record_calls():
+    """Collects a `LayerCall` for each call of a layer that reports them."""
+    previous = getattr(_state, "calls", None)
+    _state.calls = calls = []
+    try:
+        yield calls
+    finally:
+        _state.calls = previous
+
+
+def report_call(layer, inputs, outputs):
+    """Reports a call to the innermost `record_calls` scope, if there is one."""
+    calls = getattr(_state, "calls", None)
+    if calls is not None:
+        calls.append(LayerCall(layer, inputs, outputs))

@@ -1,0 +1,99 @@
+"""Checks of what a user gives to a model, made before anything changes."""
+
+import keras
+import numpy as np
+
+DIRECTIONS = ("beneficial", "gradient", None)
+HOOKS = (
+    "build",
+    "start_task",
+    "loss",
+    "adjust_gradients",
+    "after_update",
+    "end_task",
+)
+
+
+def check_direction(direction, epsilon, has_bias_units):
+    if direction not in DIRECTIONS:
+        raise ValueError(
+            f"Expected `direction` to be one of {list(DIRECTIONS)}. "
+            f"Received: direction={direction!r}"
+        )
+    if isinstance(epsilon, bool) or not isinstance(
+        epsilon, (int, float, np.floating)
+    ):
+        raise ValueError(
+            f"Expected `epsilon` to be a number. Received: epsilon={epsilon!r}"
+        )
+    if not (np.isfinite(epsilon) and epsilon >= 0):
+        raise ValueError(
+            "Expected `epsilon`, the size of a sign step, to be at least 0. "
+            f"Received: epsilon={epsilon}"
+        )
+    if direction is not None and not has_bias_units:
+        raise ValueError(
+            "A `direction` needs layers with bias units, such as "
+            "`keras_bpn.layers.BPNDense(units, hidden_dim=100)`, and the "
+            "model has none. Pass `direction=None` to train it without. "
+            f"Received: direction={direction!r}"
+        )
+
+
+def check_consolidation(consolidation):
+    if consolidation is None:
+        return
+    if isinstance(consolidation, type) or not all(
+        callable(getattr(consolidation, hook, None)) for hook in HOOKS
+    ):
+        raise ValueError(
+            "Expected `consolidation` to be an instance of a "
+            "`keras_bpn.consolidation` class, or `None`. "
+            f"Received: consolidation={consolidation!r}"
+        )
+
+
+def check_labels(loss, outputs, y):
+    """Checks integer labels that are in memory against the model's outputs.
+
+    Args:
+        loss: The `loss` that the model was compiled with.
+        outputs: List of the model's output tensors.
+        y: Targets, of any kind.
+    """
+    if len(outputs) != 1 or not _is_sparse_crossentropy(loss):
+        return
+    if y is None or isinstance(y, (list, tuple, dict)):
+        return
+    labels = np.asarray(y)
+    if labels.size == 0 or labels.dtype.kind not in "biuf":
+        return
+    num_classes = outputs[0].shape[-1]
+    low, high = labels.min(), labels.max()
+    if num_classes is not None and not (low >= 0 and high < num_classes):
+        raise ValueError(
+            "Expected labels to be integers from 0 to "
+            f"{num_classes - 1}, because the model has {num_classes} outputs. "
+            f"Received: labels from {low} to {high}"
+        )
+
+
+def _is_sparse_crossentropy(loss):
+    if isinstance(loss, (list, tuple)) and len(loss) == 1:
+        loss = loss[0]
+    if isinstance(loss, str):
+        loss = keras.losses.get(loss)
+    return (
+        isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+        or loss is keras.losses.sparse_categorical_crossentropy
+    )
+
+
+def check_lengths(names, x):
+    """Checks that there is one task name per example."""
+    size = len(keras.tree.flatten(x)[0])
+    if len(names) != size:
+        raise ValueError(
+            "Expected one name for the whole batch, or one per example. "
+            f"Received: {len(names)} names for {size} examples"
+        )

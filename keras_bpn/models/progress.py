@@ -1,0 +1,76 @@
+import keras
+
+
+class TaskProgbarLogger(keras.callbacks.ProgbarLogger):
+    """Keras's progress bar, under a line with the task's name.
+
+    Args:
+        task: String, what is being trained, evaluated or predicted.
+        verbose: As in `keras.Model.fit`.
+    """
+
+    def __init__(self, task, verbose):
+        super().__init__()
+        self.task = task
+        self._task_verbose = 1 if verbose == "auto" else int(verbose)
+
+    def set_params(self, params):
+        # The model is asked to be silent, so that there is only this bar.
+        super().set_params({**params, "verbose": self._task_verbose})
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._reset_progbar()
+        self._maybe_init_progbar()
+        self._print(f"{self.task} - Epoch {epoch + 1}/{self.epochs}")
+
+    def on_test_begin(self, logs=None):
+        if not self._called_in_fit:
+            self._print(self.task)
+        super().on_test_begin(logs)
+
+    def on_predict_begin(self, logs=None):
+        self._print(self.task)
+        super().on_predict_begin(logs)
+
+    def _print(self, line):
+        if self.verbose:
+            print(line, flush=True)
+
+
+def with_progress(task, verbose, callbacks):
+    """Returns the callbacks with a bar for `task`, and the verbosity that is
+    left for Keras.
+
+    Args:
+        task: String, the task or tasks as shown to the user.
+        verbose: As in `keras.Model.fit`.
+        callbacks: As in `keras.Model.fit`.
+    """
+    managed = isinstance(callbacks, keras.callbacks.CallbackList)
+    if managed or not verbose:
+        return callbacks, verbose
+    if callbacks is None:
+        callbacks = []
+    elif not isinstance(callbacks, (list, tuple)):
+        callbacks = [callbacks]
+    return [*callbacks, TaskProgbarLogger(task, verbose)], 0
+
+
+class EpochCounter(keras.callbacks.Callback):
+    """Counts the epochs that a `BPNModel` was trained for."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.model._epochs += 1
+
+    @classmethod
+    def added_to(cls, callbacks):
+        """Returns the callbacks with a counter before them.
+
+        It comes first, so that callbacks that save the model save the count
+        that includes the epoch.
+        """
+        if isinstance(callbacks, keras.callbacks.CallbackList):
+            callbacks.callbacks.insert(0, cls())
+            callbacks.callbacks[0].set_model(callbacks.model)
+            return callbacks
+        return [cls(), *(callbacks or [])]

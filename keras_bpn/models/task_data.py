@@ -1,0 +1,207 @@
+import math
+import types
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+class TaskData:
+    """The training data of a task, in any form that `fit` accepts.
+
+    Iterating gives batches `(x, y, sample_weight)`, in a fixed order, as often
+    as wanted, unless the data is a generator.
+
+    Args:
+        x, y, sample_weight, batch_size, class_weight: As in
+            `keras.Model.fit`.
+        steps_per_epoch: Number of batches to read, needed where the data does
+            not end by itself.
+    """
+
+    def __init__(
+        self,
+        x,
+        y=None,
+        sample_weight=None,
+        batch_size=None,
+        class_weight=None,
+        steps_per_epoch=None,
+    ):
+        if sample_weight is not None and class_weight is not None:
+            raise ValueError(
+                "Expected `sample_weight` or `class_weight`, not both."
+            )
+        arrays = keras.tree.map_structure(_as_array, (x, y, sample_weight))
+        self.x, self.y, self.sample_weight = arrays
+        self.class_weight = class_weight
+        self.steps_per_epoch = steps_per_epoch
+        self.in_memory = _is_in_memory(arrays)
+        if self.in_memory:
+            _check_lengths(arrays)
+        if not batch_size and self.in_memory and steps_per_epoch:
+            batch_size = math.ceil(self.num_examples / steps_per_epoch)
+        self.batch_size = batch_size or 32
+
+    @property
+    def num_examples(self):
+        return len(keras.tree.flatten(self.x)[0])
+
+    @property
+    def read_once(self):
+        """Whether the data is gone once it was iterated over."""
+        return isinstance(self.x, types.GeneratorType)
+
+    @property
+    def endless(self):
+        """Whether the data does not end by itself."""
+        if self.steps_per_epoch:
+            return False
+        if isinstance(self.x, tf.data.Dataset):
+            return self.x.cardinality() == tf.data.INFINITE_CARDINALITY
+        if isinstance(self.x, keras.utils.PyDataset):
+            return self.x.num_batches is None
+        return False
+
+    def split(self, fraction):
+        """Splits arrays into the first examples and the last `fraction`.
+
+        Returns:
+            The `TaskData` of the first part, and the second part as the
+            `validation_data` of `keras.Model.fit`.
+        """
+        if not self.in_memory:
+            raise ValueError(
+                "Expected arrays where `validation_split` is given. "
+                f"Received: x of type {type(self.x).__name__}"
+            )
+        size = math.floor(self.num_examples * (1.0 - fraction))
+        if not 0 < size < self.num_examples:
+            raise ValueError(
+                "Expected `validation_split` to leave examples for training "
+                f"and for validation. Received: validation_split={fraction} "
+                f"of {self.num_examples} examples"
+            )
+        arrays = (self.x, self.y, self.sample_weight)
+        first = keras.tree.map_structure(lambda a: _slice(a, 0, size), arrays)
+        last = keras.tree.map_structure(lambda a: _slice(a, size), arrays)
+        data = TaskData(
+            *first,
+            batch_size=self.batch_size,
+            class_weight=self.class_weight,
+            steps_per_epoch=self.steps_per_epoch,
+        )
+        return data, keras.utils.pack_x_y_sample_weight(*last)
+
+    def shuffled(self, seed, epoch):
+        """Returns arrays as endless shuffled batches, and batches per epoch.
+
+        The order of epoch `e` depends on `seed` and `e` alone: training that
+        was stopped after some epochs sees the rest as it would have without
+        the stop.
+
+        Args:
+            seed: Integer.
+            epoch: Integer, the first epoch.
+        """
+        size, batch_size = self.num_examples, self.batch_size
+        num_batches = math.ceil(size / batch_size)
+        arrays = keras.tree.map_structure(
+            lambda a: a if a is None else tf.convert_to_tensor(a),
+            keras.utils.pack_x_y_sample_weight(
+                self.x, self.y, self.sample_weight
+            ),
+        )
+        arrays = keras.tree.lists_to_tuples(arrays)
+
+        def batches_of(epoch):
+            order = tf.random.experimental.stateless_shuffle(
+                tf.range(size, dtype=tf.int64), seed=[seed, epoch]
+            )
+            full = size // batch_size * batch_size
+            batches = tf.data.Dataset.from_tensor_slices(
+                tf.reshape(order[:full], (-1, batch_size))
+            )
+            if full < size:
+                rest = tf.data.Dataset.from_tensors(order[full:])
+                batches = batches.concatenate(rest)
+            return batches
+
+        def take(indices, arrays):
+            return keras.tree.map_structure(
+                lambda a: a if a is None else tf.gather(a, indices), arrays
+            )
+
+        # The arrays flow in as one element, so that they are not copied into
+        # the graph of `take`.
+        indices = tf.data.Dataset.counter(epoch).flat_map(batches_of)
+        source = tf.data.Dataset.from_tensors(arrays).repeat()
+        dataset = tf.data.Dataset.zip(indices, source)
+        dataset = dataset.map(take, num_parallel_calls=tf.data.AUTOTUNE)
+        return dataset.prefetch(tf.data.AUTOTUNE), num_batches
+
+    def __iter__(self):
+        for step, batch in enumerate(self._batches()):
+            if self.steps_per_epoch and step >= self.steps_per_epoch:
+                return
+            x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+            if self.class_weight is not None and y is not None:
+                weight = self._class_weights(y)
+            yield x, y, weight
+
+    def _batches(self):
+        if self.in_memory:
+            arrays = (self.x, self.y, self.sample_weight)
+            for start in range(0, self.num_examples, self.batch_size):
+                stop = start + self.batch_size
+                yield keras.tree.map_structure(
+                    lambda a: _slice(a, start, stop), arrays
+                )
+        elif isinstance(self.x, keras.utils.PyDataset):
+            step = 0
+            while self.x.num_batches is None or step < self.x.num_batches:
+                yield self.x[step]
+                step += 1
+        else:
+            yield from self.x
+
+    def _class_weights(self, y):
+        y = np.asarray(y)
+        classes = y.reshape(len(y), -1)
+        classes = classes.argmax(-1) if classes.shape[1] > 1 else classes[:, 0]
+        return np.array(
+            [self.class_weight.get(int(c), 1.0) for c in classes], "float32"
+        )
+
+
+def _as_array(a):
+    """Converts what looks like an array; leaves everything else alone."""
+    if isinstance(a, tf.Tensor):
+        return a
+    if not hasattr(a, "__array__"):
+        return a
+    a = np.asarray(a)
+    is_other_float = a.dtype.kind == "f" and a.dtype != keras.config.floatx()
+    # As Keras does with arrays of double precision.
+    return a.astype(keras.config.floatx()) if is_other_float else a
+
+
+def _is_in_memory(arrays):
+    leaves = [a for a in keras.tree.flatten(arrays) if a is not None]
+    return all(isinstance(a, (np.ndarray, tf.Tensor)) for a in leaves)
+
+
+def _check_lengths(arrays):
+    leaves = [a for a in keras.tree.flatten(arrays) if a is not None]
+    if any(len(a.shape) == 0 for a in leaves):
+        raise ValueError("Expected arrays with one entry per example.")
+    lengths = [a.shape[0] for a in leaves]
+    if len(set(lengths)) != 1 or not lengths[0]:
+        raise ValueError(
+            "Expected `x`, `y` and `sample_weight` to hold the same number of "
+            f"examples, at least one. Received: arrays of lengths {lengths}"
+        )
+
+
+def _slice(array, start, stop=None):
+    return array if array is None else array[start:stop]
