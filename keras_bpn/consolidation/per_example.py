@@ -38,6 +38,7 @@ def mean_moments(model, data, transform, targets, function):
         "moments",
         lambda: tf.function(
             lambda *batch: _batch_moments(model, transform, targets, *batch),
+            autograph=False,
             reduce_retracing=True,
         ),
     )

@@ -3,32 +3,24 @@ import os
 import random
 
 import keras
-import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bpn.layers.task_bias import TaskBias
-from keras_bpn.layers.task_scope import task_scope
-from keras_bpn.layers.task_table import INITIAL_CAPACITY
-from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.models import checks
 from keras_bpn.models import model_state
 from keras_bpn.models import storage
 from keras_bpn.models.atomic import written_beside
 from keras_bpn.models.optimizer_state import check_accumulation
-from keras_bpn.models.optimizer_state import reset_slots
+from keras_bpn.models.optimizer_state import restart
 from keras_bpn.models.progress import EpochCounter
 from keras_bpn.models.progress import with_progress
 from keras_bpn.models.task_data import TaskData
-from keras_bpn.models.task_registry import TaskRegistry
+from keras_bpn.models.task_model import TaskModel
 from keras_bpn.models.update import update_weights
-
-# Keys under which a mixed batch travels through `predict`.
-_INPUTS, _ROWS = "keras_bpn_inputs", "keras_bpn_rows"
 
 
 @keras.saving.register_keras_serializable("keras_bpn")
-class BPNModel(keras.Model):
+class BPNModel(TaskModel):
     """A functional model with one mode per task.
 
     The weights are shared by all tasks. Each task adds a row of bias units to
@@ -42,6 +34,11 @@ class BPNModel(keras.Model):
     protects the shared weights from what comes later. The `loss` in the logs
     is that of the task; a quadratic penalty acts on the gradients and is not
     added to it.
+
+    Each task starts with the optimizer as new, apart from its learning rate:
+    moments, momentum and the step that a schedule counts from are those of a
+    first step. Kept from a task that was learned, they would make the first
+    steps on the next one several times too long.
 
     Arrays are shuffled in an order that depends on the model and the number of
     epochs it was trained for alone, so that a model that was saved and loaded
@@ -72,134 +69,14 @@ class BPNModel(keras.Model):
     - [Wen et al., 2021](https://doi.org/10.1109/TNNLS.2021.3054423)
     """
 
-    # Keras revives a subclass as a functional model only with this signature.
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        if not hasattr(self, "inputs"):
-            raise TypeError(
-                "Expected a `BPNModel` to be built like a functional model, "
-                "`BPNModel(inputs, outputs)`. "
-                f"Received: {len(args)} arguments and {sorted(kwargs)}"
-            )
-        self._registry = TaskRegistry()
-        self._capacity = INITIAL_CAPACITY
-        self._shuffle_seed = random.randint(1, 10**9)
-        self._epochs = 0
-        self._consolidation_in_file = None
         self.direction = None
         self.epsilon = None
         self.consolidation = None
-        self._mode = self._add_row("mode", 0)
-        self._open_row = self._add_row("open_row", -1)
-
-    def _add_row(self, name, value):
-        return self.add_weight(
-            name=name,
-            shape=(),
-            dtype="int32",
-            initializer=keras.initializers.Constant(value),
-            trainable=False,
-            autocast=False,
-            aggregation="only_first_replica",
-        )
-
-    # Parts of the model.
-
-    @property
-    def task_tables(self):
-        """The components that keep a row per task, `TaskBias` among them."""
-        layers = self._flatten_layers(include_self=False)
-        return [layer for layer in layers if isinstance(layer, TaskTable)]
-
-    @property
-    def task_biases(self):
-        """The bias units of all layers."""
-        return [t for t in self.task_tables if isinstance(t, TaskBias)]
-
-    @property
-    def perturbations(self):
-        """The factor `M_t` of the bias units, of each layer."""
-        return [bias.perturbation for bias in self.task_biases]
-
-    @property
-    def shared_variables(self):
-        """The trainable variables that all tasks share."""
-        factors = {id(v) for b in self.task_biases for v in b.factors}
-        return [v for v in self.trainable_variables if id(v) not in factors]
-
-    # Tasks and modes.
-
-    @property
-    def tasks(self):
-        """Names of all tasks, in the order in which they came."""
-        return self._registry.names
-
-    @property
-    def task(self):
-        """Name of the task whose mode the model is in, or `None`.
-
-        Setting it switches the mode. `None` is the network without any task's
-        bias units.
-        """
-        return self._registry.name(int(self._mode.numpy()))
-
-    @task.setter
-    def task(self, name):
-        self._mode.assign(self._registry.row(name))
-
-    def add_task(self, name):
-        """Adds a task without training it.
-
-        Args:
-            name: String, not the name of another task.
-        """
-        self._registry.add(name)
-        if len(self._registry) > self._capacity:
-            self._reserve(2 * self._capacity)
-
-    def _reserve(self, capacity):
-        self._capacity = max(capacity, self._capacity)
-        replaced = [t.reserve(self._capacity) for t in self.task_tables]
-        if any(replaced):
-            self._forget_functions()
-
-    def _forget_functions(self):
-        self.train_function = None
-        self.test_function = None
-        self.predict_function = None
-        if self.consolidation is not None:
-            self.consolidation.forget_functions()
-
-    def _mark_open_row(self):
-        name = self._registry.open_task
-        self._open_row.assign(-1 if name is None else self._registry.row(name))
-
-    @contextlib.contextmanager
-    def _in_mode(self, task):
-        """Runs a block in the mode of a task; `None` keeps the mode."""
-        if task is None:
-            yield
-            return
-        row = self._registry.row(task)
-        previous = int(self._mode.numpy())
-        self._mode.assign(row)
-        try:
-            yield
-        finally:
-            self._mode.assign(previous)
-
-    def _rows_of(self, tasks, x):
-        checks.check_lengths(tasks, x)
-        return np.array([self._registry.row(t) for t in tasks], "int32")
-
-    def __call__(self, *args, task=None, **kwargs):
-        row = self._mode
-        if isinstance(task, str):
-            row = ops.convert_to_tensor(self._registry.row(task), "int32")
-        elif task is not None:
-            row = ops.convert_to_tensor(self._rows_of(task, args[0]))
-        with task_scope(row, self._open_row):
-            return super().__call__(*args, **kwargs)
+        self._consolidation_in_file = None
+        self._shuffle_seed = random.randint(1, 10**9)
+        self._epochs = 0
 
     # Compiling.
 
@@ -452,16 +329,17 @@ class BPNModel(keras.Model):
         """Starts the task, and takes that back if no step could be taken."""
         tasks = self._registry.get_state()
         mode = int(self._mode.numpy())
-        iterations = int(self.optimizer.iterations)
+        first_step = None
         try:
             if task not in self._registry:
                 self.add_task(task)
             if self._registry.is_new(task):
                 self._start_task(task, data)
             self.task = task
+            first_step = int(self.optimizer.iterations)
             yield
         except BaseException:
-            if int(self.optimizer.iterations) == iterations:
+            if first_step in (None, int(self.optimizer.iterations)):
                 self._registry.set_state(tasks)
                 self._mode.assign(mode)
                 self._mark_open_row()
@@ -470,11 +348,12 @@ class BPNModel(keras.Model):
     def _start_task(self, task, data):
         if self.consolidation is not None:
             self.consolidation.start_task(self, task, data)
-        factors = []
         for bias in self.task_biases:
             bias.draw(self._registry.row(task))
-            factors += bias.factors
-        reset_slots(self.optimizer, factors)
+        # The moments of a task that was learned are tiny. If Adam kept them,
+        # its first steps on a new task would be several times longer than the
+        # learning rate, and wash away what the shared weights know.
+        restart(self.optimizer, self.trainable_variables)
         self._registry.start(task)
         self._mark_open_row()
 
@@ -487,6 +366,11 @@ class BPNModel(keras.Model):
             bias.fold(self._registry.row(task))
         self._registry.end_open_task()
         self._mark_open_row()
+
+    def _forget_functions(self):
+        super()._forget_functions()
+        if self.consolidation is not None:
+            self.consolidation.forget_functions()
 
     def train_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -513,90 +397,6 @@ class BPNModel(keras.Model):
         batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
         tracker.update_state(loss, sample_weight=batch_size)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
-
-    # Evaluation and prediction.
-
-    def evaluate(
-        self,
-        x=None,
-        y=None,
-        batch_size=None,
-        verbose="auto",
-        sample_weight=None,
-        steps=None,
-        callbacks=None,
-        return_dict=False,
-        task=None,
-        **kwargs,
-    ):
-        """Returns the loss and metrics of a task, as `keras.Model.evaluate`.
-
-        Args:
-            x, y, batch_size, verbose, sample_weight, steps, callbacks,
-                return_dict: As in `keras.Model.evaluate`.
-            task: Name of the task whose mode to evaluate. `None` keeps the
-                mode that the model is in.
-        """
-        with self._in_mode(task):
-            callbacks, verbose = with_progress(
-                f"Task '{self.task}'", verbose, callbacks
-            )
-            return super().evaluate(
-                x=x,
-                y=y,
-                batch_size=batch_size,
-                verbose=verbose,
-                sample_weight=sample_weight,
-                steps=steps,
-                callbacks=callbacks,
-                return_dict=return_dict,
-                **kwargs,
-            )
-
-    def predict(
-        self,
-        x,
-        batch_size=None,
-        verbose="auto",
-        steps=None,
-        callbacks=None,
-        task=None,
-    ):
-        """Returns the predictions of a task, as `keras.Model.predict`.
-
-        Args:
-            x, batch_size, verbose, steps, callbacks: As in
-                `keras.Model.predict`.
-            task: Name of the task whose mode to predict in, or, where `x` are
-                arrays, a sequence with one name per example. `None` keeps the
-                mode that the model is in.
-        """
-        mixed = not (task is None or isinstance(task, str))
-        if mixed:
-            data = TaskData(x)
-            if not data.in_memory:
-                raise ValueError(
-                    "Expected arrays where one task per example is given. "
-                    f"Received: x of type {type(x).__name__}"
-                )
-            x = {_INPUTS: data.x, _ROWS: self._rows_of(task, data.x)}
-        with self._in_mode(None if mixed else task):
-            title = "Mixed tasks" if mixed else f"Task '{self.task}'"
-            callbacks, verbose = with_progress(title, verbose, callbacks)
-            return super().predict(
-                x,
-                batch_size=batch_size,
-                verbose=verbose,
-                steps=steps,
-                callbacks=callbacks,
-            )
-
-    def predict_step(self, data):
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        if isinstance(x, dict) and _ROWS in x:
-            with task_scope(x[_ROWS], self._open_row):
-                return super().__call__(x[_INPUTS], training=False)
-        return self(x, training=False)
 
     def storage(self):
         """Returns what each task adds to what has to be stored."""

@@ -12,6 +12,24 @@ def inner_optimizers(optimizer):
     return [optimizer]
 
 
+def restart(optimizer, variables):
+    """Puts an optimizer back to where it was before its first step.
+
+    Only the learning rate stays, and the scale of the loss.
+
+    Args:
+        optimizer: Keras optimizer; nothing happens if it is not built.
+        variables: The variables that it was built with.
+    """
+    if not optimizer.built:
+        return
+    reset_slots(optimizer, variables)
+    for inner in inner_optimizers(optimizer):
+        for variable in inner.variables:
+            if variable.name == "iteration":
+                variable.assign(0)
+
+
 def reset_slots(optimizer, variables):
     """Sets the slots of some variables to what a new optimizer gives them.
 
@@ -20,18 +38,20 @@ def reset_slots(optimizer, variables):
 
     Args:
         optimizer: Keras optimizer; nothing happens if it is not built.
-        variables: Model variables whose values were drawn anew.
+        variables: Model variables.
     """
     if not optimizer.built:
         return
-    prefixes = tuple(v.path.replace("/", "_") + "_" for v in variables)
     for inner in inner_optimizers(optimizer):
         slots = {v.name: v for v in inner.variables}
-        fresh = type(inner).from_config(inner.get_config())
-        fresh.build(variables)
-        for initial in fresh.variables:
-            if initial.name.startswith(prefixes) and initial.name in slots:
-                slots[initial.name].assign(initial)
+        for variable in variables:
+            # One variable at a time, so that no second set of slots is held.
+            fresh = type(inner).from_config(inner.get_config())
+            fresh.build([variable])
+            prefix = variable.path.replace("/", "_") + "_"
+            for initial in fresh.variables:
+                if initial.name.startswith(prefix) and initial.name in slots:
+                    slots[initial.name].assign(initial)
 
 
 def check_accumulation(optimizer):

@@ -1,0 +1,231 @@
+import contextlib
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bpn.layers.task_bias import TaskBias
+from keras_bpn.layers.task_scope import task_scope
+from keras_bpn.layers.task_table import INITIAL_CAPACITY
+from keras_bpn.layers.task_table import TaskTable
+from keras_bpn.models import checks
+from keras_bpn.models.progress import with_progress
+from keras_bpn.models.task_data import TaskData
+from keras_bpn.models.task_registry import TaskRegistry
+
+# Keys under which a mixed batch travels through `predict`.
+_INPUTS, _ROWS = "keras_bpn_inputs", "keras_bpn_rows"
+
+
+class TaskModel(keras.Model):
+    """A functional model that knows its tasks and switches between them.
+
+    This is the half of `BPNModel` that uses what was learned: tasks and their
+    rows, the mode, and calls, evaluation and prediction in a mode.
+    """
+
+    # Keras revives a subclass as a functional model only with this signature.
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if not hasattr(self, "inputs"):
+            raise TypeError(
+                f"Expected a `{type(self).__name__}` to be built like a "
+                "functional model, from inputs and outputs. "
+                f"Received: {len(args)} arguments and {sorted(kwargs)}"
+            )
+        self._registry = TaskRegistry()
+        self._capacity = INITIAL_CAPACITY
+        self._mode = self._add_row("mode", 0)
+        self._open_row = self._add_row("open_row", -1)
+
+    def _add_row(self, name, value):
+        return self.add_weight(
+            name=name,
+            shape=(),
+            dtype="int32",
+            initializer=keras.initializers.Constant(value),
+            trainable=False,
+            autocast=False,
+            aggregation="only_first_replica",
+        )
+
+    # Parts of the model.
+
+    @property
+    def task_tables(self):
+        """The components that keep a row per task, `TaskBias` among them."""
+        layers = self._flatten_layers(include_self=False)
+        return [layer for layer in layers if isinstance(layer, TaskTable)]
+
+    @property
+    def task_biases(self):
+        """The bias units of all layers."""
+        return [t for t in self.task_tables if isinstance(t, TaskBias)]
+
+    @property
+    def perturbations(self):
+        """The factor `M_t` of the bias units, of each layer."""
+        return [bias.perturbation for bias in self.task_biases]
+
+    @property
+    def shared_variables(self):
+        """The trainable variables that all tasks share."""
+        factors = {id(v) for b in self.task_biases for v in b.factors}
+        return [v for v in self.trainable_variables if id(v) not in factors]
+
+    # Tasks and modes.
+
+    @property
+    def tasks(self):
+        """Names of all tasks, in the order in which they came."""
+        return self._registry.names
+
+    @property
+    def task(self):
+        """Name of the task whose mode the model is in, or `None`.
+
+        Setting it switches the mode. `None` is the network without any task's
+        bias units.
+        """
+        return self._registry.name(int(self._mode.numpy()))
+
+    @task.setter
+    def task(self, name):
+        self._mode.assign(self._registry.row(name))
+
+    def add_task(self, name):
+        """Adds a task without training it.
+
+        Args:
+            name: String, not the name of another task.
+        """
+        self._registry.add(name)
+        if len(self._registry) > self._capacity:
+            self._reserve(2 * self._capacity)
+
+    def _reserve(self, capacity):
+        self._capacity = max(capacity, self._capacity)
+        replaced = [t.reserve(self._capacity) for t in self.task_tables]
+        if any(replaced):
+            self._forget_functions()
+
+    def _forget_functions(self):
+        """Drops traced functions, which hold on to replaced tables."""
+        self.train_function = None
+        self.test_function = None
+        self.predict_function = None
+
+    def _mark_open_row(self):
+        name = self._registry.open_task
+        self._open_row.assign(-1 if name is None else self._registry.row(name))
+
+    @contextlib.contextmanager
+    def _in_mode(self, task):
+        """Runs a block in the mode of a task; `None` keeps the mode."""
+        if task is None:
+            yield
+            return
+        row = self._registry.row(task)
+        previous = int(self._mode.numpy())
+        self._mode.assign(row)
+        try:
+            yield
+        finally:
+            self._mode.assign(previous)
+
+    def _rows_of(self, tasks, x):
+        checks.check_lengths(tasks, x)
+        return np.array([self._registry.row(t) for t in tasks], "int32")
+
+    def __call__(self, *args, task=None, **kwargs):
+        row = self._mode
+        if isinstance(task, str):
+            row = ops.convert_to_tensor(self._registry.row(task), "int32")
+        elif task is not None:
+            row = ops.convert_to_tensor(self._rows_of(task, args[0]))
+        with task_scope(row, self._open_row):
+            return super().__call__(*args, **kwargs)
+
+    # Evaluation and prediction.
+
+    def evaluate(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        verbose="auto",
+        sample_weight=None,
+        steps=None,
+        callbacks=None,
+        return_dict=False,
+        task=None,
+        **kwargs,
+    ):
+        """Returns the loss and metrics of a task, as `keras.Model.evaluate`.
+
+        Args:
+            x, y, batch_size, verbose, sample_weight, steps, callbacks,
+                return_dict: As in `keras.Model.evaluate`.
+            task: Name of the task whose mode to evaluate. `None` keeps the
+                mode that the model is in.
+        """
+        with self._in_mode(task):
+            callbacks, verbose = with_progress(
+                f"Task '{self.task}'", verbose, callbacks
+            )
+            return super().evaluate(
+                x=x,
+                y=y,
+                batch_size=batch_size,
+                verbose=verbose,
+                sample_weight=sample_weight,
+                steps=steps,
+                callbacks=callbacks,
+                return_dict=return_dict,
+                **kwargs,
+            )
+
+    def predict(
+        self,
+        x,
+        batch_size=None,
+        verbose="auto",
+        steps=None,
+        callbacks=None,
+        task=None,
+    ):
+        """Returns the predictions of a task, as `keras.Model.predict`.
+
+        Args:
+            x, batch_size, verbose, steps, callbacks: As in
+                `keras.Model.predict`.
+            task: Name of the task whose mode to predict in, or, where `x` are
+                arrays, a sequence with one name per example. `None` keeps the
+                mode that the model is in.
+        """
+        mixed = not (task is None or isinstance(task, str))
+        if mixed:
+            data = TaskData(x)
+            if not data.in_memory:
+                raise ValueError(
+                    "Expected arrays where one task per example is given. "
+                    f"Received: x of type {type(x).__name__}"
+                )
+            x = {_INPUTS: data.x, _ROWS: self._rows_of(task, data.x)}
+        with self._in_mode(None if mixed else task):
+            title = "Mixed tasks" if mixed else f"Task '{self.task}'"
+            callbacks, verbose = with_progress(title, verbose, callbacks)
+            return super().predict(
+                x,
+                batch_size=batch_size,
+                verbose=verbose,
+                steps=steps,
+                callbacks=callbacks,
+            )
+
+    def predict_step(self, data):
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        if isinstance(x, dict) and _ROWS in x:
+            with task_scope(x[_ROWS], self._open_row):
+                return super().__call__(x[_INPUTS], training=False)
+        return self(x, training=False)

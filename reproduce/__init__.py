@@ -1,0 +1,1 @@
+"""The experiments: `python -m reproduce NAME`, one module for each."""
