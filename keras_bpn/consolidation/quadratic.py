@@ -62,33 +62,30 @@ class QuadraticPenalty(Consolidation):
                 f"Expected `step` to be one of {list(STEPS)}. "
                 f"Received: step={step!r}"
             )
+        self._keys = {}
         self.strength = float(strength)
         self.terms = terms
         self.step = step
 
     def build(self, model):
-        paths = [v.path for v in model.shared_variables]
-        if len(set(paths)) != len(paths):
-            raise ValueError(
-                "Expected the shared variables of the model to have distinct "
-                f"paths. Received: {sorted(paths)}"
-            )
+        # By place and name, as Keras keys weights: the names of layers may
+        # differ between a model and one that loads its weights.
+        for i, variable in enumerate(model.weights):
+            self._keys[id(variable)] = f"{i}/{variable.name}"
         for variable in model.shared_variables:
-            if f"importance/{variable.path}" not in self._variables:
-                self.add_variable(
-                    f"importance/{variable.path}", ops.zeros_like(variable)
-                )
-                self.add_variable(
-                    f"anchor/{variable.path}", ops.zeros_like(variable)
-                )
+            key = self._keys[id(variable)]
+            if f"importance/{key}" not in self._variables:
+                zeros = ops.zeros_like(variable)
+                self.add_variable(f"importance/{key}", zeros)
+                self.add_variable(f"anchor/{key}", zeros)
 
     def importance(self, variable):
         """Returns the variable that holds the importance of a weight."""
-        return self._variables[f"importance/{variable.path}"]
+        return self._variables[f"importance/{self._keys[id(variable)]}"]
 
     def anchor(self, variable):
         """Returns the variable that holds where a weight is held."""
-        return self._variables[f"anchor/{variable.path}"]
+        return self._variables[f"anchor/{self._keys[id(variable)]}"]
 
     def adjust_gradients(self, model, gradients):
         # Each replica adds its share, and the optimizer sums over replicas.

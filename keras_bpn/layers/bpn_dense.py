@@ -33,8 +33,8 @@ class BPNDense(keras.layers.Dense):
             the layer no bias units. Memory during training grows with it; what
             is stored per task does not.
         perturbation_initializer: Initializer of `M_t`.
-        projection_initializer: Initializer of `W_t`. Defaults to uniform in
-            `±1/sqrt(hidden_dim)`.
+        projection_initializer: Initializer of `W_t`. Defaults to a normal
+            distribution with standard deviation `3/sqrt(hidden_dim)`.
         seed: Integer from which the factors of each task are drawn, or
             `None`.
         **kwargs: All other arguments of `keras.layers.Dense`: initializers,

@@ -129,6 +129,10 @@ class BPNModel(TaskModel):
         if consolidation is not None:
             consolidation.build(self)
             consolidation.forget_functions()
+        if self.optimizer is not None and not self.optimizer.built:
+            # Keras would wait for the first step, and then skip its state when
+            # weights are loaded before that.
+            self.optimizer.build(self.trainable_variables)
 
     def _keep_consolidation(self, given):
         """Returns what to consolidate with, with the state it has so far."""
@@ -178,9 +182,7 @@ class BPNModel(TaskModel):
         return config
 
     def compile_from_config(self, config):
-        config = keras.saving.deserialize_keras_object(config)
-        self.compile(**config)
-        self.optimizer.build(self.trainable_variables)
+        self.compile(**keras.saving.deserialize_keras_object(config))
 
     # Training.
 

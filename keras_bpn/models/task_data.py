@@ -188,7 +188,8 @@ def _as_array(a):
 
 def _is_in_memory(arrays):
     leaves = [a for a in keras.tree.flatten(arrays) if a is not None]
-    return all(isinstance(a, (np.ndarray, tf.Tensor)) for a in leaves)
+    known = [isinstance(a, (np.ndarray, tf.Tensor)) for a in leaves]
+    return bool(known) and all(known)
 
 
 def _check_lengths(arrays):
