@@ -18,9 +18,7 @@ def main():
     )
     for name, module in EXPERIMENTS.items():
         summary = module.__doc__.splitlines()[0]
-        command = commands.add_parser(
-            name, help=summary, description=summary
-        )
+        command = commands.add_parser(name, help=summary, description=summary)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
     arguments = parser.parse_args()

@@ -99,7 +99,12 @@ def load_tasks(seed: int) -> dict:
     data = {}
     for t, task in enumerate(TASKS):
         train, test = y_train // 2 == t, y_test // 2 == t
-        data[task] = (x_train[train], y_train[train], x_test[test], y_test[test])
+        data[task] = (
+            x_train[train],
+            y_train[train],
+            x_test[test],
+            y_test[test],
+        )
     return data
 
 
@@ -147,7 +152,9 @@ def learn_tasks(
             batch_size=BATCH_SIZE,
             epochs=arguments.epochs,
             verbose=0,
-            callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=after_epoch)],
+            callbacks=[
+                keras.callbacks.LambdaCallback(on_epoch_end=after_epoch)
+            ],
         )
     final = accuracies(model, data)
     return {
@@ -169,7 +176,9 @@ def accuracies(model: keras_bpn.BPNModel, data: dict) -> list:
     names = [task for task in tasks for _ in data[task][3]]
     correct = np.argmax(model(x, task=names), axis=-1) == y
     return [
-        float(correct[np.array(names) == task].mean()) if task in tasks else None
+        float(correct[np.array(names) == task].mean())
+        if task in tasks
+        else None
         for task in data
     ]
 

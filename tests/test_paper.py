@@ -55,7 +55,9 @@ def incremental(data):
 
 def permuted(data, num_tasks):
     """Each task has its own order of pixels. Made one after the other."""
-    orders = [np.random.default_rng(t).permutation(784) for t in range(num_tasks)]
+    orders = [
+        np.random.default_rng(t).permutation(784) for t in range(num_tasks)
+    ]
 
     def tasks(x, y):
         for t, order in enumerate(orders):

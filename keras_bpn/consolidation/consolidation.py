@@ -160,5 +160,7 @@ class Consolidation:
         return cls(**config)
 
     def __repr__(self):
-        arguments = ", ".join(f"{k}={v!r}" for k, v in self.get_config().items())
+        arguments = ", ".join(
+            f"{k}={v!r}" for k, v in self.get_config().items()
+        )
         return f"{type(self).__name__}({arguments})"

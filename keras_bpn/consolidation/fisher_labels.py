@@ -24,7 +24,9 @@ def fisher_targets(model, labels, seed):
         classes = tf.random.stateless_categorical(
             ops.log(_probabilities(loss, y_pred)),
             num_samples=1,
-            seed=ops.stack([ops.cast(seed(), "int32"), ops.cast(step, "int32")]),
+            seed=ops.stack(
+                [ops.cast(seed(), "int32"), ops.cast(step, "int32")]
+            ),
         )[:, 0]
         return [(_as_targets(loss, classes, y_pred), 1.0)]
 

@@ -3,8 +3,8 @@ import random
 import keras
 import numpy as np
 
-from keras_bpn.layers.task_keys import TaskKeys
 from keras_bpn.consolidation.consolidation import Consolidation
+from keras_bpn.layers.task_keys import TaskKeys
 
 
 @keras.saving.register_keras_serializable("keras_bpn")

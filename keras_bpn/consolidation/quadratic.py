@@ -127,7 +127,9 @@ class QuadraticPenalty(Consolidation):
     def _is_implicit(self, optimizer, variable):
         if self.step != "auto":
             return self.step == "implicit"
-        return isinstance(_optimizer_of(optimizer, variable), keras.optimizers.SGD)
+        return isinstance(
+            _optimizer_of(optimizer, variable), keras.optimizers.SGD
+        )
 
     def get_config(self):
         return {

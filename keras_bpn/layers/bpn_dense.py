@@ -70,7 +70,7 @@ class BPNDense(keras.layers.Dense):
         seed=None,
         **kwargs,
     ):
-        if not isinstance(hidden_dim, int) or hidden_dim < 0:
+        if type(hidden_dim) is not int or hidden_dim < 0:
             raise ValueError(
                 "Expected `hidden_dim` to be a positive integer, or 0 for a "
                 f"layer without bias units. Received: hidden_dim={hidden_dim}"
@@ -78,6 +78,8 @@ class BPNDense(keras.layers.Dense):
         super().__init__(
             units, activation=activation, use_bias=use_bias, **kwargs
         )
+        if self.quantization_mode is not None:
+            self.quantize(self.quantization_mode)
         self.hidden_dim = hidden_dim
         self.task_keys = None
         self.task_bias = None
@@ -93,11 +95,11 @@ class BPNDense(keras.layers.Dense):
             )
 
     def build(self, input_shape):
-        super().build(input_shape)
         self.task_keys = TaskKeys(input_shape[-1], name="task_keys")
         self.task_keys.build()
         if self.task_bias is not None:
             self.task_bias.build()
+        super().build(input_shape)
 
     def call(self, inputs, training=None):
         inputs = self.task_keys.multiply(inputs)

@@ -58,10 +58,14 @@ class TaskBias(TaskTable):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        for name, value in (("units", units), ("hidden_dim", hidden_dim)):
-            if not isinstance(value, int) or value <= 0:
+        for name, value, least in (
+            ("units", units, 1),
+            ("hidden_dim", hidden_dim, 1),
+            ("seed", 0 if seed is None else seed, 0),
+        ):
+            if type(value) is not int or value < least:
                 raise ValueError(
-                    f"Expected `{name}` to be a positive integer. "
+                    f"Expected `{name}` to be an integer of at least {least}. "
                     f"Received: {name}={value}"
                 )
         if projection_initializer is None:
@@ -133,6 +137,10 @@ class TaskBias(TaskTable):
             product = ops.matmul(self.perturbation, self.projection)
             rows = ops.slice_update(self.table, [row, 0], product)
             self.table.assign(rows)
+        self.discard()
+
+    def discard(self):
+        """Deletes the factors."""
         for variable in self.factors:
             variable.assign(ops.zeros_like(variable))
 
@@ -163,6 +171,7 @@ class TaskBias(TaskTable):
         store["active"] = np.array(self._active)
 
     def load_own_variables(self, store):
+        self.reserve(len(store["table"]) - 1)
         for name in ("perturbation", "projection", "table"):
             variable = getattr(self, name)
             value = store[name]
@@ -172,7 +181,7 @@ class TaskBias(TaskTable):
                     f"{variable.shape}. Received: shape={value.shape}"
                 )
             variable.assign(value)
-        self._active = bool(store["active"])
+        self.active = bool(store["active"])
 
     def get_config(self):
         return {
@@ -191,6 +200,8 @@ class TaskBias(TaskTable):
 
 def _reseed(initializer, seed):
     """Returns the initializer with another seed, if it has one."""
+    if not isinstance(initializer, keras.initializers.Initializer):
+        return initializer
     config = initializer.get_config()
     if "seed" not in config:
         return initializer

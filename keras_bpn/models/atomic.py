@@ -41,7 +41,7 @@ def _replace_folder(temporary, path):
     except OSError:
         previous.rename(path)
         raise
-    shutil.rmtree(previous)
+    _remove(previous)
 
 
 def _flush(path):

@@ -10,7 +10,7 @@ from keras_bpn.models import checks
 from keras_bpn.models import model_state
 from keras_bpn.models import storage
 from keras_bpn.models.atomic import written_beside
-from keras_bpn.models.optimizer_state import check_accumulation
+from keras_bpn.models.optimizer_state import check_sign_steps
 from keras_bpn.models.optimizer_state import restart
 from keras_bpn.models.progress import EpochCounter
 from keras_bpn.models.progress import with_progress
@@ -113,7 +113,7 @@ class BPNModel(TaskModel):
         self._check_same_direction(direction)
         optimizer = args[0] if args else kwargs.get("optimizer", "rmsprop")
         if direction == "beneficial":
-            check_accumulation(keras.optimizers.get(optimizer))
+            check_sign_steps(keras.optimizers.get(optimizer))
         if consolidation is not None:
             consolidation.check(self)
 
@@ -331,11 +331,12 @@ class BPNModel(TaskModel):
         """Starts the task, and takes that back if no step could be taken."""
         tasks = self._registry.get_state()
         mode = int(self._mode.numpy())
+        is_open = task == self._registry.open_task
         first_step = None
         try:
             if task not in self._registry:
                 self.add_task(task)
-            if self._registry.is_new(task):
+            if not is_open:
                 self._start_task(task, data)
             self.task = task
             first_step = int(self.optimizer.iterations)
@@ -345,6 +346,9 @@ class BPNModel(TaskModel):
                 self._registry.set_state(tasks)
                 self._mode.assign(mode)
                 self._mark_open_row()
+                if not is_open:
+                    for bias in self.task_biases:
+                        bias.discard()
             raise
 
     def _start_task(self, task, data):
@@ -355,7 +359,7 @@ class BPNModel(TaskModel):
         # The moments of a task that was learned are tiny. If Adam kept them,
         # its first steps on a new task would be several times longer than the
         # learning rate, and wash away what the shared weights know.
-        restart(self.optimizer, self.trainable_variables)
+        restart(self.optimizer)
         self._registry.start(task)
         self._mark_open_row()
 

@@ -1,5 +1,7 @@
 """Checks of what a user gives to a model, made before anything changes."""
 
+import numbers
+
 import keras
 import numpy as np
 
@@ -20,9 +22,7 @@ def check_direction(direction, epsilon, has_bias_units):
             f"Expected `direction` to be one of {list(DIRECTIONS)}. "
             f"Received: direction={direction!r}"
         )
-    if isinstance(epsilon, bool) or not isinstance(
-        epsilon, (int, float, np.floating)
-    ):
+    if isinstance(epsilon, bool) or not isinstance(epsilon, numbers.Real):
         raise ValueError(
             f"Expected `epsilon` to be a number. Received: epsilon={epsilon!r}"
         )
@@ -66,11 +66,15 @@ def check_labels(loss, outputs, y):
     if y is None or isinstance(y, (list, tuple, dict)):
         return
     labels = np.asarray(y)
-    if labels.size == 0 or labels.dtype.kind not in "biuf":
-        return
+    ignored = getattr(loss, "ignore_class", None)
+    if ignored is not None:
+        labels = labels[labels != ignored]
     num_classes = outputs[0].shape[-1]
+    if labels.size == 0 or labels.dtype.kind not in "biuf" or not num_classes:
+        return
     low, high = labels.min(), labels.max()
-    if num_classes is not None and not (low >= 0 and high < num_classes):
+    whole = np.array_equal(labels, np.round(labels))
+    if not (whole and low >= 0 and high < num_classes):
         raise ValueError(
             "Expected labels to be integers from 0 to "
             f"{num_classes - 1}, because the model has {num_classes} outputs. "

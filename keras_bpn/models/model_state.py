@@ -103,4 +103,3 @@ def _seed_generator_states(model):
         for v in model.variables
         if id(v) not in weights and v.name == "seed_generator_state"
     ]
-

@@ -12,50 +12,29 @@ def inner_optimizers(optimizer):
     return [optimizer]
 
 
-def restart(optimizer, variables):
+def restart(optimizer):
     """Puts an optimizer back to where it was before its first step.
 
     Only the learning rate stays, and the scale of the loss.
 
     Args:
         optimizer: Keras optimizer; nothing happens if it is not built.
-        variables: The variables that it was built with.
-    """
-    if not optimizer.built:
-        return
-    reset_slots(optimizer, variables)
-    for inner in inner_optimizers(optimizer):
-        for variable in inner.variables:
-            if variable.name == "iteration":
-                variable.assign(0)
-
-
-def reset_slots(optimizer, variables):
-    """Sets the slots of some variables to what a new optimizer gives them.
-
-    Slots are found by the name that `add_variable_from_reference` gives them,
-    which starts with the path of the model variable.
-
-    Args:
-        optimizer: Keras optimizer; nothing happens if it is not built.
-        variables: Model variables.
     """
     if not optimizer.built:
         return
     for inner in inner_optimizers(optimizer):
-        slots = {v.name: v for v in inner.variables}
-        for variable in variables:
-            # One variable at a time, so that no second set of slots is held.
-            fresh = type(inner).from_config(inner.get_config())
-            fresh.build([variable])
-            prefix = variable.path.replace("/", "_") + "_"
-            for initial in fresh.variables:
-                if initial.name.startswith(prefix) and initial.name in slots:
-                    slots[initial.name].assign(initial)
+        fresh = type(inner).from_config(inner.get_config())
+        # Keras has no public way to ask which variables it was built with.
+        fresh.build(inner._trainable_variables)
+        for variable, initial in zip(inner.variables, fresh.variables):
+            variable.assign(initial)
+    for variable in optimizer.variables:
+        if variable.name == "iteration":
+            variable.assign(0)
 
 
-def check_accumulation(optimizer):
-    """Refuses to accumulate gradients where steps are taken by their sign."""
+def check_sign_steps(optimizer):
+    """Refuses what an optimizer cannot do exactly beside sign steps."""
     for inner in inner_optimizers(optimizer):
         steps = inner.gradient_accumulation_steps
         if steps:
@@ -64,6 +43,12 @@ def check_accumulation(optimizer):
                 "which an accumulated gradient cannot give exactly. Use larger "
                 'batches, or `direction="gradient"`. '
                 f"Received: gradient_accumulation_steps={steps}"
+            )
+        if inner.use_ema:
+            raise ValueError(
+                '`direction="beneficial"` sets the perturbations by sign '
+                "steps, of which Keras keeps no moving average. Use "
+                '`direction="gradient"` with one. Received: use_ema=True'
             )
 
 

@@ -49,11 +49,13 @@ def with_progress(task, verbose, callbacks):
     managed = isinstance(callbacks, keras.callbacks.CallbackList)
     if managed or not verbose:
         return callbacks, verbose
+    return [*_as_list(callbacks), TaskProgbarLogger(task, verbose)], 0
+
+
+def _as_list(callbacks):
     if callbacks is None:
-        callbacks = []
-    elif not isinstance(callbacks, (list, tuple)):
-        callbacks = [callbacks]
-    return [*callbacks, TaskProgbarLogger(task, verbose)], 0
+        return []
+    return callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
 
 
 class EpochCounter(keras.callbacks.Callback):
@@ -73,4 +75,4 @@ class EpochCounter(keras.callbacks.Callback):
             callbacks.callbacks.insert(0, cls())
             callbacks.callbacks[0].set_model(callbacks.model)
             return callbacks
-        return [cls(), *(callbacks or [])]
+        return [cls(), *_as_list(callbacks)]

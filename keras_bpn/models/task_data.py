@@ -5,6 +5,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+_BOTH_WEIGHTS = "Expected `sample_weight` or `class_weight`, not both."
+
 
 class TaskData:
     """The training data of a task, in any form that `fit` accepts.
@@ -29,9 +31,7 @@ class TaskData:
         steps_per_epoch=None,
     ):
         if sample_weight is not None and class_weight is not None:
-            raise ValueError(
-                "Expected `sample_weight` or `class_weight`, not both."
-            )
+            raise ValueError(_BOTH_WEIGHTS)
         arrays = keras.tree.map_structure(_as_array, (x, y, sample_weight))
         self.x, self.y, self.sample_weight = arrays
         self.class_weight = class_weight
@@ -146,6 +146,8 @@ class TaskData:
                 return
             x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
             if self.class_weight is not None and y is not None:
+                if weight is not None:
+                    raise ValueError(_BOTH_WEIGHTS)
                 weight = self._class_weights(y)
             yield x, y, weight
 

@@ -26,13 +26,14 @@ class TaskModel(keras.Model):
 
     # Keras revives a subclass as a functional model only with this signature.
     def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        if not hasattr(self, "inputs"):
+        given = len(args) + ("inputs" in kwargs) + ("outputs" in kwargs)
+        if given < 2:
             raise TypeError(
                 f"Expected a `{type(self).__name__}` to be built like a "
                 "functional model, from inputs and outputs. "
                 f"Received: {len(args)} arguments and {sorted(kwargs)}"
             )
+        super().__init__(*args, **kwargs)
         self._registry = TaskRegistry()
         self._capacity = INITIAL_CAPACITY
         self._mode = self._add_row("mode", 0)

@@ -28,9 +28,6 @@ class TaskRegistry:
     def names(self):
         return tuple(self._names)
 
-    def is_new(self, name):
-        return self._states[name] == NEW
-
     def any_started(self):
         """Whether any task was trained, to its end or not."""
         return any(state != NEW for state in self._states.values())
@@ -85,11 +82,14 @@ class TaskRegistry:
             )
 
     def start(self, name):
+        self.row(name)
         self.check_trainable(name)
         self._states[name] = OPEN
         self.open_task = name
 
     def end_open_task(self):
+        if self.open_task is None:
+            raise ValueError("Only an open task can be ended.")
         self._states[self.open_task] = ENDED
         self.open_task = None
 

@@ -13,7 +13,9 @@ from tests.helpers import values
 
 
 def logits_loss(**kwargs):
-    return keras.losses.SparseCategoricalCrossentropy(from_logits=True, **kwargs)
+    return keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, **kwargs
+    )
 
 
 def slow_fisher(model, x, loss_of, weights=None):
@@ -136,7 +138,9 @@ def test_sampled_labels_differ_between_tasks_and_repeat_with_the_seed():
         found = []
         for task in "ab":
             model.fit(x, y, task=task, **rates)
-            found.append(np.array(values(model.consolidation.variables.values())[0]))
+            found.append(
+                np.array(values(model.consolidation.variables.values())[0])
+            )
         return found[0], found[1] - found[0]
 
     first, second = fisher(3)
@@ -242,9 +246,13 @@ def test_penalty_of_two_tasks_has_the_gradient_of_its_definition(terms):
     )
     snapshots = []
     for name in "ab":
-        before = values(map(model.consolidation.importance, model.shared_variables))
+        before = values(
+            map(model.consolidation.importance, model.shared_variables)
+        )
         train_tasks(model, [name])
-        after = values(map(model.consolidation.importance, model.shared_variables))
+        after = values(
+            map(model.consolidation.importance, model.shared_variables)
+        )
         fisher = [a - b for a, b in zip(after, before)]
         snapshots.append((fisher, values(model.shared_variables)))
     for variable in model.shared_variables:

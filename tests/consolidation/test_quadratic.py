@@ -32,7 +32,9 @@ def test_implicit_step_is_stable_where_the_explicit_one_diverges(
     for step in ("auto", "explicit"):
         optimizer = keras.optimizers.SGD(0.1, momentum, nesterov)
         model = stiff_model(optimizer, step)
-        anchors = values(map(model.consolidation.anchor, model.shared_variables))
+        anchors = values(
+            map(model.consolidation.anchor, model.shared_variables)
+        )
         train_tasks(model, ["b"], epochs=40, consolidate=False)
         final[step] = [
             abs(w - a).max()

@@ -166,7 +166,10 @@ def test_backward_rules_of_algorithm_4(direction):
 def test_sign_steps_are_exact_for_every_optimizer(optimizer):
     model = make_task_model("beneficial", None)
     model.compile(
-        optimizer=optimizer, loss=model.loss, epsilon=EPSILON, direction="beneficial"
+        optimizer=optimizer,
+        loss=model.loss,
+        epsilon=EPSILON,
+        direction="beneficial",
     )
     x, y = make_data(1)
     before = values(model.perturbations)
@@ -199,6 +202,4 @@ def test_after_a_task_the_product_is_frozen_and_the_factors_are_gone():
     for bias, product in zip(model.task_biases, products):
         np.testing.assert_allclose(bias.table[1], product[0], **TOLERANCE)
         assert not np.any(bias.perturbation) and not np.any(bias.projection)
-    np.testing.assert_array_equal(
-        model(make_data(2)[0], task="a"), before
-    )
+    np.testing.assert_array_equal(model(make_data(2)[0], task="a"), before)

@@ -95,9 +95,7 @@ def test_rows_of_ended_tasks_are_never_written_again(method):
             assert np.any(table[i + 1]) and not np.any(table[0])
             assert not np.any(table[i + 2 :])
             for j in range(i):
-                np.testing.assert_array_equal(
-                    table[j + 1], rows[bias.path, j]
-                )
+                np.testing.assert_array_equal(table[j + 1], rows[bias.path, j])
             rows[bias.path, i] = table[i + 1].copy()
 
 

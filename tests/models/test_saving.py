@@ -265,6 +265,8 @@ def test_weights_of_another_method_are_refused(tmp_path):
     model = train_tasks(compile_model(make_model()))
     model.save_weights(tmp_path / "model.weights.h5")
     other = compile_model(make_model(), consolidation=PSP())
-    with pytest.raises(ValueError, match="consolidation=PSP.*consolidation=EWC"):
+    with pytest.raises(
+        ValueError, match="consolidation=PSP.*consolidation=EWC"
+    ):
         other.load_weights(tmp_path / "model.weights.h5")
     assert other.tasks == ()

@@ -1,0 +1,1 @@
+"""Measured speed: `python -m benchmarks.NAME`."""
