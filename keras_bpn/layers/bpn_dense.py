@@ -1,9 +1,18 @@
 import keras
 from keras import ops
 
+from keras_bpn.layers.task_bias import HIDDEN_GAIN
+from keras_bpn.layers.task_bias import OUTPUT_GAIN
 from keras_bpn.layers.task_bias import TaskBias
+from keras_bpn.layers.task_bias import projection_normal
 from keras_bpn.layers.task_keys import TaskKeys
 from keras_bpn.layers.task_scope import report_call
+
+_OUTPUT_ACTIVATIONS = (
+    keras.activations.linear,
+    keras.activations.softmax,
+    keras.activations.log_softmax,
+)
 
 
 @keras.saving.register_keras_serializable("keras_bpn")
@@ -34,7 +43,10 @@ class BPNDense(keras.layers.Dense):
             is stored per task does not.
         perturbation_initializer: Initializer of `M_t`.
         projection_initializer: Initializer of `W_t`. Defaults to a normal
-            distribution with standard deviation `3/sqrt(hidden_dim)`.
+            distribution with standard deviation `10 / sqrt(hidden_dim)`, or
+            `1 / (3 * sqrt(hidden_dim))` in a layer whose activation is linear
+            or a softmax, which is taken to give outputs. See
+            `keras_bpn.layers.TaskBias` for why.
         seed: Integer from which the factors of each task are drawn, or
             `None`.
         **kwargs: All other arguments of `keras.layers.Dense`: initializers,
@@ -83,6 +95,10 @@ class BPNDense(keras.layers.Dense):
         self.hidden_dim = hidden_dim
         self.task_keys = None
         self.task_bias = None
+        if projection_initializer is None:
+            is_output = self.activation in _OUTPUT_ACTIVATIONS
+            gain = OUTPUT_GAIN if is_output else HIDDEN_GAIN
+            projection_initializer = projection_normal(gain)
         if hidden_dim:
             self.task_bias = TaskBias(
                 units,

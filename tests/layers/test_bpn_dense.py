@@ -294,3 +294,15 @@ def test_variable_paths_are_distinct_and_named():
         m, w = layer.task_bias.factors
         assert f"{layer.name}/task_bias/perturbation" in m.path
         assert f"{layer.name}/task_bias/projection" in w.path
+
+
+@pytest.mark.parametrize(
+    "activation, gain",
+    [("relu", 10), ("tanh", 10), (None, 1 / 3), ("softmax", 1 / 3)],
+)
+def test_outputs_draw_a_smaller_second_factor(activation, gain):
+    layer = BPNDense(200, activation=activation, hidden_dim=25)
+    layer.build((None, 3))
+    layer.task_bias.draw(1)
+    w = layer.task_bias.projection.numpy()
+    assert np.std(w) == pytest.approx(gain / 5, rel=0.1)
