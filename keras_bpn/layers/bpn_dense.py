@@ -91,7 +91,7 @@ class BPNDense(keras.layers.Dense):
             units, activation=activation, use_bias=use_bias, **kwargs
         )
         if self.quantization_mode is not None:
-            self.quantize(self.quantization_mode)
+            raise NotImplementedError(_no_quantization(self.quantization_mode))
         self.hidden_dim = hidden_dim
         self.task_keys = None
         self.task_bias = None
@@ -180,11 +180,7 @@ class BPNDense(keras.layers.Dense):
         return moments
 
     def quantize(self, mode=None, **kwargs):
-        raise NotImplementedError(
-            "`BPNDense` cannot be quantized, because its bias changes with "
-            "the task. Export a mode and quantize the exported network. "
-            f"Received: mode={mode}"
-        )
+        raise NotImplementedError(_no_quantization(mode))
 
     def get_config(self):
         config = {**super().get_config(), "hidden_dim": self.hidden_dim}
@@ -197,3 +193,11 @@ class BPNDense(keras.layers.Dense):
             ):
                 config[name] = task_bias[name]
         return config
+
+
+def _no_quantization(mode):
+    return (
+        "`BPNDense` cannot be quantized, because its bias changes with the "
+        "task. Export a mode and quantize the exported network. "
+        f"Received: mode={mode}"
+    )

@@ -180,7 +180,7 @@ class TaskBias(TaskTable):
         store["active"] = np.array(self._active)
 
     def load_own_variables(self, store):
-        self.reserve(len(store["table"]) - 1)
+        self.reserve(store["table"].shape[0] - 1)
         for name in ("perturbation", "projection", "table"):
             variable = getattr(self, name)
             value = store[name]

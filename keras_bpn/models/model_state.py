@@ -52,7 +52,8 @@ def load_state(model, store):
                 f"compiled with `consolidation={saved}`"
             )
     model._registry.set_state(state["tasks"])
-    model._consolidation_in_file = saved
+    # Loaded without compiling, a model cannot go on to be protected.
+    model._lost_consolidation = saved if model.consolidation is None else None
     model._shuffle_seed = int(state["shuffle_seed"])
     model._epochs = int(state["epochs"])
     model._reserve(max(state["capacity"], len(state["tasks"])))
