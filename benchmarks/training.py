@@ -2,7 +2,8 @@
 
 The contenders train the same 784-300x5-10 network at batch 128 with equal
 compile options, in one process and in turn, so that whatever else the machine
-does falls on all of them alike. What counts is the ratio.
+does falls on all of them alike. What counts is the ratio, that of the fastest
+epochs: what disturbs an epoch only ever makes it slower.
 """
 
 import argparse
@@ -107,7 +108,7 @@ def contenders(options):
 
 
 def measure(options, rounds, epochs, steps):
-    """Returns the median seconds per step by contender."""
+    """Returns the seconds per step of all epochs by contender."""
     generator = np.random.default_rng(0)
     x = generator.random((steps * BATCH_SIZE, 784), dtype="float32")
     y = generator.integers(10, size=len(x)).astype("int32")
@@ -119,7 +120,7 @@ def measure(options, rounds, epochs, steps):
     for _ in range(rounds):
         for entrant in entrants:
             times[entrant.name] += entrant.step_times(x, y, epochs)
-    return {name: statistics.median(t) for name, t in times.items()}
+    return times
 
 
 def main():
@@ -127,19 +128,20 @@ def main():
         prog="python -m benchmarks.training",
         description=__doc__.splitlines()[0],
     )
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=2, help="per round")
-    parser.add_argument("--steps", type=int, default=100, help="per epoch")
+    parser.add_argument("--steps", type=int, default=50, help="per epoch")
     arguments = parser.parse_args()
-    print("| compile options | model | ms per step | ratio |")
-    print("|---|---|---|---|")
+    print("| compile options | model | ms per step | median | ratio |")
+    print("|---|---|---|---|---|")
     for label, options in OPTIONS.items():
-        medians = measure(options, **vars(arguments))
-        plain = next(iter(medians.values()))
-        for name, seconds in medians.items():
+        times = measure(options, **vars(arguments))
+        plain = min(next(iter(times.values())))
+        for name, seconds in times.items():
             print(
-                f"| {label} | {name} | {1000 * seconds:.2f} | "
-                f"{seconds / plain:.2f} |",
+                f"| {label} | {name} | {1000 * min(seconds):.2f} | "
+                f"{1000 * statistics.median(seconds):.2f} | "
+                f"{min(seconds) / plain:.2f} |",
                 flush=True,
             )
     print(f"\nThe ratio is to be at most {LIMIT}.")

@@ -9,7 +9,8 @@ ActiveTask.__doc__ = """The rows of the task tables that a forward pass uses.
 
 Row 0 is the network without any task. `row` is one integer for the whole
 batch, or a vector with one row per example. `open_row` is the row of the task
-in training, whose bias units are still the product of two factors, or -1.
+in training, whose bias units are still the product of two factors, or -1. In
+a training step both are one and the same object.
 """
 
 LayerCall = namedtuple("LayerCall", ["layer", "inputs", "outputs"])

@@ -53,6 +53,29 @@ def check_consolidation(consolidation):
         )
 
 
+def check_inputs(inputs, x):
+    """Checks the shapes of data against the model's inputs.
+
+    Args:
+        inputs: The structure of the model's input tensors.
+        x: Arrays, or specs of tensors, with the batch as their first axis.
+    """
+    expected, given = keras.tree.flatten(inputs), keras.tree.flatten(x)
+    same_kind = isinstance(x, dict) == isinstance(inputs, dict)
+    if not same_kind or len(given) != len(expected):
+        return  # Keras matches them by name, or says what is missing.
+    for tensor, array in zip(expected, given):
+        wanted, shape = tuple(tensor.shape), tuple(array.shape)
+        if len(wanted) != len(shape):
+            continue  # Keras adds or drops an axis of size one.
+        for size, other in zip(wanted[1:], shape[1:]):
+            if None not in (size, other) and size != other:
+                raise ValueError(
+                    f"Expected inputs of shape {wanted}, as the model has "
+                    f"them. Received: shape {shape}"
+                )
+
+
 def check_labels(loss, outputs, y):
     """Checks integer labels that are in memory against the model's outputs.
 

@@ -1,4 +1,5 @@
 import keras
+import tensorflow as tf
 
 
 class TaskProgbarLogger(keras.callbacks.ProgbarLogger):
@@ -59,20 +60,31 @@ def _as_list(callbacks):
 
 
 class EpochCounter(keras.callbacks.Callback):
-    """Counts the epochs that a `BPNModel` was trained for."""
+    """Counts the epochs that a `BPNModel` was trained for.
+
+    Attributes:
+        epoch: `tf.Variable`, the number of the epoch that is running, counted
+            over all of the model's training.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch.assign(self.model._epochs)
 
     def on_epoch_end(self, epoch, logs=None):
         self.model._epochs += 1
 
-    @classmethod
-    def added_to(cls, callbacks):
-        """Returns the callbacks with a counter before them.
+    def added_to(self, callbacks):
+        """Returns the callbacks with this one before them.
 
         It comes first, so that callbacks that save the model save the count
         that includes the epoch.
         """
         if isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks.callbacks.insert(0, cls())
-            callbacks.callbacks[0].set_model(callbacks.model)
+            self.set_model(callbacks.model)
+            callbacks.callbacks.insert(0, self)
             return callbacks
-        return [cls(), *_as_list(callbacks)]
+        return [self, *_as_list(callbacks)]

@@ -94,18 +94,18 @@ class TaskData:
         return data, keras.utils.pack_x_y_sample_weight(*last)
 
     def shuffled(self, seed, epoch):
-        """Returns arrays as endless shuffled batches, and batches per epoch.
+        """Returns arrays as a dataset of batches in random order.
 
-        The order of epoch `e` depends on `seed` and `e` alone: training that
-        was stopped after some epochs sees the rest as it would have without
-        the stop.
+        The order of an epoch depends on `seed` and the number of the epoch
+        alone: training that was stopped after some epochs sees the rest as it
+        would have without the stop.
 
         Args:
             seed: Integer.
-            epoch: Integer, the first epoch.
+            epoch: `tf.Variable` with the number of the epoch, read when the
+                dataset is iterated over.
         """
         size, batch_size = self.num_examples, self.batch_size
-        num_batches = math.ceil(size / batch_size)
         arrays = keras.tree.map_structure(
             lambda a: a if a is None else tf.convert_to_tensor(a),
             keras.utils.pack_x_y_sample_weight(
@@ -114,7 +114,7 @@ class TaskData:
         )
         arrays = keras.tree.lists_to_tuples(arrays)
 
-        def batches_of(epoch):
+        def batches_of_indices(_):
             order = tf.random.experimental.stateless_shuffle(
                 tf.range(size, dtype=tf.int64), seed=[seed, epoch]
             )
@@ -134,11 +134,16 @@ class TaskData:
 
         # The arrays flow in as one element, so that they are not copied into
         # the graph of `take`.
-        indices = tf.data.Dataset.counter(epoch).flat_map(batches_of)
+        indices = tf.data.Dataset.range(1).flat_map(batches_of_indices)
         source = tf.data.Dataset.from_tensors(arrays).repeat()
         dataset = tf.data.Dataset.zip(indices, source)
         dataset = dataset.map(take, num_parallel_calls=tf.data.AUTOTUNE)
-        return dataset.prefetch(tf.data.AUTOTUNE), num_batches
+        dataset = dataset.apply(
+            tf.data.experimental.assert_cardinality(
+                math.ceil(size / batch_size)
+            )
+        )
+        return dataset.prefetch(tf.data.AUTOTUNE)
 
     def __iter__(self):
         for step, batch in enumerate(self._batches()):

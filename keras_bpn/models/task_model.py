@@ -144,6 +144,9 @@ class TaskModel(keras.Model):
             row = ops.convert_to_tensor(self._registry.row(task), "int32")
         elif task is not None:
             row = ops.convert_to_tensor(self._rows_of(task, args[0]))
+        return self._call_in_row(row, *args, **kwargs)
+
+    def _call_in_row(self, row, *args, **kwargs):
         with task_scope(row, self._open_row):
             return super().__call__(*args, **kwargs)
 
@@ -227,6 +230,5 @@ class TaskModel(keras.Model):
     def predict_step(self, data):
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
         if isinstance(x, dict) and _ROWS in x:
-            with task_scope(x[_ROWS], self._open_row):
-                return super().__call__(x[_INPUTS], training=False)
+            return self._call_in_row(x[_ROWS], x[_INPUTS], training=False)
         return self(x, training=False)

@@ -76,23 +76,25 @@ class TaskTrainer(TaskModel):
         if validation_split and validation_data is None:
             data, validation_data = data.split(validation_split)
         callbacks, verbose = with_progress(f"Task '{task}'", verbose, callbacks)
-        arguments = {"x": data.x, "y": data.y, "shuffle": shuffle}
+        counter = EpochCounter()
         if data.in_memory and shuffle is True:
-            dataset, num_batches = data.shuffled(
-                self._shuffle_seed, self._epochs
-            )
+            dataset = data.shuffled(self._shuffle_seed, counter.epoch)
             arguments = {"x": dataset, "shuffle": False}
-            steps_per_epoch = steps_per_epoch or num_batches
             validation_batch_size = validation_batch_size or batch_size
         else:
-            arguments["sample_weight"] = data.sample_weight
-            arguments["batch_size"] = batch_size
+            arguments = {
+                "x": data.x,
+                "y": data.y,
+                "sample_weight": data.sample_weight,
+                "batch_size": batch_size,
+                "shuffle": shuffle,
+            }
         with self._training(task, data):
             history = super().fit(
                 **arguments,
                 epochs=epochs,
                 verbose=verbose,
-                callbacks=EpochCounter.added_to(callbacks),
+                callbacks=counter.added_to(callbacks),
                 validation_data=validation_data,
                 class_weight=class_weight,
                 initial_epoch=initial_epoch,
@@ -150,7 +152,13 @@ class TaskTrainer(TaskModel):
 
     def _check_data(self, data, consolidate):
         if data.in_memory:
+            checks.check_inputs(self.input, data.x)
             checks.check_labels(self.loss, self.outputs, data.y)
+        elif isinstance(data.x, tf.data.Dataset):
+            spec, _, _ = keras.utils.unpack_x_y_sample_weight(
+                data.x.element_spec
+            )
+            checks.check_inputs(self.input, spec)
         method = self.consolidation
         if not consolidate or method is None or not method.needs_data:
             return
@@ -221,10 +229,23 @@ class TaskTrainer(TaskModel):
         if self.consolidation is not None:
             self.consolidation.forget_functions()
 
+    def train_on_batch(self, x, y=None, *args, **kwargs):
+        """Trains the open task on one batch, as `keras.Model.train_on_batch`.
+
+        A task is opened by `fit(..., consolidate=False)`.
+        """
+        if self._registry.open_task is None:
+            raise ValueError(
+                "`train_on_batch` trains the open task. Open one with "
+                "`fit(x, y, task=..., consolidate=False)` first. "
+                f"Received: no open task among {list(self.tasks)}"
+            )
+        return super().train_on_batch(x, y, *args, **kwargs)
+
     def train_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
-            y_pred = self(x, training=True)
+            y_pred = self._call_in_row(self._open_row, x, training=True)
             loss = self.compute_loss(
                 x=x,
                 y=y,

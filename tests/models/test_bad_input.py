@@ -121,6 +121,11 @@ def test_a_second_open_task(model):
         model.fit(*make_data(), task="planes", verbose=0)
 
 
+def test_training_on_a_batch_without_an_open_task(model):
+    with Unchanged(model, "trains the open task.*no open task among"):
+        model.train_on_batch(*make_data())
+
+
 def test_ending_no_task(model):
     with Unchanged(model, "Only an open task can be ended"):
         model.consolidate(*make_data())
@@ -152,6 +157,16 @@ def test_wrong_shapes_take_the_task_back(model, x, y):
     with Unchanged(model, ".", error=Exception):
         model.fit(x, y, task="ships", verbose=0)
     model.fit(*make_data(), task="ships", verbose=0)
+
+
+def test_wrong_shapes_are_named_for_arrays_and_datasets(model):
+    x, y = np.zeros((40, 5), "float32"), np.zeros(40, "int32")
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
+    message = r"shape \(None, 6\).*Received: shape \(.*, 5\)"
+    with Unchanged(model, message):
+        model.fit(x, y, task="ships", verbose=0)
+    with Unchanged(model, message):
+        model.fit(dataset, task="ships", verbose=0)
 
 
 def test_a_callback_that_fails_at_once_takes_the_task_back(model):

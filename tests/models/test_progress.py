@@ -108,7 +108,11 @@ def test_epochs_are_counted():
     model = made()
     for epochs in (3, 2):
         model.fit(
-            X, Y, epochs=epochs, verbose=0, callbacks=EpochCounter.added_to([])
+            X,
+            Y,
+            epochs=epochs,
+            verbose=0,
+            callbacks=EpochCounter().added_to([]),
         )
     assert model._epochs == 5
 
@@ -126,7 +130,7 @@ def test_counter_comes_before_the_callbacks(form):
         "tuple": (look,),
         "managed": keras.callbacks.CallbackList([look], model=model),
     }[form]
-    callbacks = EpochCounter.added_to(callbacks)
+    callbacks = EpochCounter().added_to(callbacks)
     if form == "managed":
         callbacks.on_epoch_end(0)
         callbacks.on_epoch_end(1)
@@ -136,5 +140,5 @@ def test_counter_comes_before_the_callbacks(form):
 
 
 def test_counter_without_callbacks():
-    (counter,) = EpochCounter.added_to(None)
+    (counter,) = EpochCounter().added_to(None)
     assert isinstance(counter, EpochCounter)

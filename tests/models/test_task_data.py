@@ -217,11 +217,14 @@ def test_split_needs_arrays(source):
 
 def indices(data, seed, epoch, epochs):
     """Returns the examples of each batch of some epochs, as lists."""
-    dataset, num_batches = data.shuffled(seed, epoch)
-    batches = dataset.take(epochs * num_batches)
-    flat = [b.numpy().tolist() for b in batches]
-    steps = range(0, len(flat), num_batches)
-    return [flat[i : i + num_batches] for i in steps]
+    variable = tf.Variable(0, dtype=tf.int64)
+    dataset = data.shuffled(seed, variable)
+    found = []
+    for number in range(epoch, epoch + epochs):
+        variable.assign(number)
+        found.append([b.numpy().tolist() for b in dataset])
+        assert len(found[-1]) == dataset.cardinality()
+    return found
 
 
 @settings(deadline=None, max_examples=12)
@@ -251,9 +254,9 @@ def test_shuffled_order_depends_on_the_seed():
 def test_shuffled_keeps_examples_together():
     weights = np.arange(10) / 10
     data = TaskData([X, {"y": Y}], {"t": Y}, weights, batch_size=4)
-    batches, num_batches = data.shuffled(5, 0)
-    assert num_batches == 3
-    for (x, named), y, weight in batches.take(6):
+    batches = data.shuffled(5, tf.Variable(0, dtype=tf.int64))
+    assert batches.cardinality() == 3
+    for (x, named), y, weight in batches:
         rows = x.numpy()[:, 0].astype(int) // 2
         np.testing.assert_array_equal(x, X[rows])
         np.testing.assert_array_equal(named["y"], Y[rows])

@@ -33,7 +33,7 @@ def test_names_are_non_empty_strings(method):
             getattr(registry, method)(name)
         assert "non-empty string" in str(error.value)
         assert str(error.value).endswith(f"Received: task={name!r}")
-    assert registry.get_state() == [["a", "new"]]
+    assert registry.get_state() == [["a", "new"], ["b", "new"]]
 
 
 def test_adding_none_is_refused():
@@ -72,10 +72,9 @@ def test_unknown_name_without_tasks():
 
 def test_life_of_a_task():
     registry = made("a", "b")
-    assert registry.is_new("a")
+    assert registry.get_state() == [["a", "new"], ["b", "new"]]
     assert not registry.any_started()
     registry.start("a")
-    assert not registry.is_new("a")
     assert registry.any_started()
     assert registry.open_task == "a"
     assert registry.get_state() == [["a", "open"], ["b", "new"]]
@@ -190,7 +189,7 @@ def test_state_replaces_everything():
     assert "old" not in registry
     with pytest.raises(ValueError, match="has ended"):
         registry.start("x")
-    assert registry.is_new("z")
+    assert ["z", "new"] in registry.get_state()
     registry.set_state([])
     assert len(registry) == 0
     assert registry.open_task is None
