@@ -185,9 +185,10 @@ def accuracies(model: keras_bpn.BPNModel, data: dict) -> list:
 
 def make_table(results: dict) -> str:
     """Returns a Markdown table with a row per method."""
-    heads = ["method", *(f"task {t}" for t in TASKS), "mean", "bytes per task"]
+    tasks = [f"task {i} ({task})" for i, task in enumerate(TASKS, 1)]
+    heads = ["method", *tasks, "mean", "bytes per task"]
     lines = [
-        "Accuracy after all tasks; the first task is the oldest.",
+        "Accuracy after all tasks; task 1 is the oldest.",
         "",
         " | ".join([f"| {heads[0]:<11}", *heads[1:]]) + " |",
         "|" + "---|" * len(heads),

@@ -143,7 +143,11 @@ class TaskData:
                 math.ceil(size / batch_size)
             )
         )
-        return dataset.prefetch(tf.data.AUTOTUNE)
+        # As Keras does for arrays: there is nothing here to optimize, and the
+        # attempt would be made anew for each epoch.
+        options = tf.data.Options()
+        options.experimental_optimization.apply_default_optimizations = False
+        return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
 
     def __iter__(self):
         for step, batch in enumerate(self._batches()):
