@@ -43,7 +43,7 @@ class BPNDense(keras.layers.Dense):
             is stored per task does not.
         perturbation_initializer: Initializer of `M_t`.
         projection_initializer: Initializer of `W_t`. Defaults to a normal
-            distribution with standard deviation `5 / sqrt(hidden_dim)`, or
+            distribution with standard deviation `10 / sqrt(hidden_dim)`, or
             `1 / (3 * sqrt(hidden_dim))` in a layer whose activation is linear
             or a softmax, which is taken to give outputs. See
             `keras_bpn.layers.TaskBias` for why.

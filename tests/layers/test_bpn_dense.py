@@ -298,7 +298,7 @@ def test_variable_paths_are_distinct_and_named():
 
 @pytest.mark.parametrize(
     "activation, gain",
-    [("relu", 5), ("tanh", 5), (None, 1 / 3), ("softmax", 1 / 3)],
+    [("relu", 10), ("tanh", 10), (None, 1 / 3), ("softmax", 1 / 3)],
 )
 def test_outputs_draw_a_smaller_second_factor(activation, gain):
     layer = BPNDense(200, activation=activation, hidden_dim=25)
