@@ -34,12 +34,12 @@ class TaskBias(TaskTable):
     what all its examples have in common. The more of it the bias units take,
     the less is changed for earlier tasks. On incremental MNIST (784-300x5-10,
     Adam with 1e-3) gains of 3 and less in the hidden layers left the first
-    task to chance, 5 lost some of it with one seed in seven, and 10 kept it
-    with all; with twenty permuted tasks, though, 2 was better than 10. Bias
+    task to chance, 5 lost some of it in one run of six, and 10 kept it in
+    all; with twenty permuted tasks, though, 2 was better than 10. Bias
     units of the outputs are another matter: what they do goes straight to the
-    loss, where sign steps, which do not get smaller, are noise. Gains of 5 and
-    more there lost the first task; a third kept it. Hence 10 here, and a third
-    in `BPNDense` layers that give outputs.
+    loss, where sign steps, which do not get smaller, are noise. Gains of 10
+    and more there lost the first task in some runs or all; a third kept it.
+    Hence 10 here, and a third in `BPNDense` layers that give outputs.
 
     A pair is drawn from the layer's seed and the row of the task alone, so
     that training that was stopped and resumed draws the same one.
