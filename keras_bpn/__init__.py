@@ -16,9 +16,10 @@ if _keras.backend.backend() != "tensorflow":
 
 from keras_bpn import consolidation  # noqa: E402
 from keras_bpn import layers  # noqa: E402
+from keras_bpn import methods  # noqa: E402
 from keras_bpn import models  # noqa: E402
 from keras_bpn.models import BPNModel  # noqa: E402
 
 __version__ = "0.1.0"
 
-__all__ = ["BPNModel", "consolidation", "layers", "models"]
+__all__ = ["BPNModel", "consolidation", "layers", "methods", "models"]

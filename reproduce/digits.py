@@ -17,13 +17,12 @@ from sklearn.model_selection import train_test_split
 
 import keras_bpn
 from reproduce.figures import accuracy_over_epochs
-from reproduce.methods import METHODS
-from reproduce.methods import settings
 from reproduce.progress import ProgressLine
 from reproduce.records import RESULTS
 from reproduce.records import write_json
 from reproduce.records import write_text
 
+METHODS = ("BD+EWC", "BD+PSP", "GD+EWC", "GD+PSP", "EWC", "PSP", "fine-tuning")
 TASKS = ("0/1", "2/3", "4/5", "6/7", "8/9")
 UNITS = 100
 BATCH_SIZE = 16
@@ -33,10 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--methods",
         nargs="+",
-        choices=METHODS,
+        type=method_name,
         default=list(METHODS),
         metavar="METHOD",
-        help=f"which methods to compare (default: {', '.join(METHODS)})",
+        help="which methods to compare: names of `keras_bpn.methods`, or 'all' "
+        "for the paper's thirteen, with BD+X beside every X "
+        f"(default: {', '.join(METHODS)})",
     )
     parser.add_argument("--epochs", type=int, default=10, help="per task")
     parser.add_argument("--seed", type=int, default=0)
@@ -51,8 +52,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def method_name(name: str) -> str:
+    """Checks a name from the command line."""
+    if name == "all":
+        return name
+    try:
+        keras_bpn.methods.get(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"invalid choice: {error}") from error
+    return name
+
+
+def all_methods() -> list[str]:
+    """Returns the thirteen of the paper, each `X` followed by its `BD+X`."""
+    names = list(keras_bpn.methods.names())
+    single = [name for name in names if "+" not in name]
+    pairs = [
+        pair
+        for name in single
+        for pair in ((name,) if name == "STL" else (name, f"BD+{name}"))
+    ]
+    return pairs + [name for name in names if name not in pairs]
+
+
 def run(arguments: argparse.Namespace) -> None:
     start = time.monotonic()
+    if "all" in arguments.methods:
+        arguments.methods = all_methods()
     data = load_tasks(arguments.seed)
     progress = ProgressLine(
         len(arguments.methods) * len(TASKS) * arguments.epochs
@@ -129,11 +155,16 @@ def learn_tasks(
         for a task.
     """
     keras.utils.set_random_seed(arguments.seed)
-    model = make_model()
+    settings = {}
+    if method.startswith("BD+"):
+        settings["epsilon"] = arguments.epsilon
+    if method.endswith("EWC"):
+        settings["strength"] = arguments.strength
+    model = keras_bpn.methods.build(method, make_model)
     model.compile(
         optimizer=keras.optimizers.Adam(arguments.learning_rate),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        **settings(method, arguments.strength, arguments.epsilon),
+        **keras_bpn.methods.get(method, **settings),
     )
     history = []
 
@@ -165,7 +196,7 @@ def learn_tasks(
     }
 
 
-def accuracies(model: keras_bpn.BPNModel, data: dict) -> list:
+def accuracies(model, data: dict) -> list:
     """Returns the test accuracy of every task; `None` before it starts.
 
     All tasks are predicted as one mixed batch.

@@ -9,19 +9,27 @@ import numpy as np
 import pytest
 
 import keras_bpn
+from tests.helpers import make_data
 from tests.helpers import make_model
 
 README = pathlib.Path(__file__).parent.parent / "README.md"
 
 
+def documented_objects():
+    for module in (
+        keras_bpn.consolidation,
+        keras_bpn.layers,
+        keras_bpn.methods,
+        keras_bpn.models,
+    ):
+        for name in module.__all__:
+            documented = getattr(module, name)
+            if "Example:" in documented.__doc__:
+                yield documented
+
+
 @pytest.mark.parametrize(
-    "documented",
-    [
-        keras_bpn.BPNModel,
-        keras_bpn.layers.BPNDense,
-        keras_bpn.consolidation.EWC,
-        keras_bpn.consolidation.PSP,
-    ],
+    "documented", list(documented_objects()), ids=lambda d: d.__name__
 )
 def test_docstring_examples(documented):
     names = {
@@ -36,9 +44,27 @@ def test_docstring_examples(documented):
     assert results.failed == 0
 
 
+def python_blocks():
+    return re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+
+
+def test_readme_comparison(monkeypatch):
+    _, code = python_blocks()
+    monkeypatch.setattr(keras_bpn.methods, "names", lambda: ("STL", "BD+SI"))
+    names = {
+        "keras": keras,
+        "keras_bpn": keras_bpn,
+        "make_model": make_model,
+        "tasks": {"a": make_data(0), "b": make_data(1)},
+    }
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["name"] == "BD+SI"
+    assert names["model"].tasks == ("a", "b")
+
+
 def test_readme_example(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    code, _ = python_blocks()
     names = {}
     exec(compile(code, "README.md", "exec"), names)
     model = names["model"]

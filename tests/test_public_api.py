@@ -5,15 +5,31 @@ import importlib
 import pytest
 
 PUBLIC = {
-    "keras_bpn": ["BPNModel", "consolidation", "layers", "models"],
+    "keras_bpn": ["BPNModel", "consolidation", "layers", "methods", "models"],
     "keras_bpn.consolidation": [
+        "Combination",
         "Consolidation",
+        "EBLL",
         "EWC",
+        "GEM",
+        "IMM",
+        "LocalInhibition",
+        "LwF",
+        "MAS",
         "PSP",
         "QuadraticPenalty",
+        "SI",
+        "SLNID",
     ],
-    "keras_bpn.layers": ["BPNDense", "TaskBias", "TaskKeys"],
-    "keras_bpn.models": ["BPNModel", "Storage"],
+    "keras_bpn.layers": [
+        "BPNDense",
+        "ClassMask",
+        "TaskBias",
+        "TaskHeads",
+        "TaskKeys",
+    ],
+    "keras_bpn.methods": ["build", "get", "names"],
+    "keras_bpn.models": ["BPNModel", "SingleTaskModels", "Storage"],
 }
 
 
@@ -30,13 +46,12 @@ def test_registered_names_are_ours():
 
     import keras_bpn
 
-    for cls in (
-        keras_bpn.BPNModel,
-        keras_bpn.layers.BPNDense,
-        keras_bpn.layers.TaskBias,
-        keras_bpn.layers.TaskKeys,
-        keras_bpn.consolidation.EWC,
-        keras_bpn.consolidation.PSP,
-    ):
+    layers, methods = keras_bpn.layers, keras_bpn.consolidation
+    classes = [getattr(layers, name) for name in layers.__all__]
+    classes += [getattr(methods, name) for name in methods.__all__]
+    bases = (methods.Consolidation, methods.QuadraticPenalty)
+    for cls in [keras_bpn.BPNModel, *classes]:
+        if cls in bases:
+            continue
         name = keras.saving.get_registered_name(cls)
         assert name == f"keras_bpn>{cls.__name__}"

@@ -10,9 +10,9 @@ class Consolidation:
 
     - `check(model)` and `build(model)` from `compile()`;
     - `start_task(model, task, data)` before the first step of a task;
-    - in each step `loss(model, x, y, y_pred)`, `adjust_gradients(model,
-      gradients)` and, once the weights are updated, `after_update(model,
-      task_gradients)`;
+    - in each step `loss(model, x, y, y_pred, calls)`,
+      `adjust_gradients(model, gradients)` and, once the weights are updated,
+      `after_update(model, task_gradients)`;
     - `end_task(model, task, data)` when the task ends, in its mode and before
       its bias units are folded.
 
@@ -20,12 +20,14 @@ class Consolidation:
     reads it in `end_task` sets `needs_data = True`.
 
     State is kept in variables from `add_variable()`, which the model saves and
-    restores. A method is a Keras object: it is registered under the package
-    `"keras_bpn"` or the user's own, and `get_config()` returns the arguments
-    of its constructor.
+    restores. Variables that come with each task have names that start with one
+    of the prefixes in `growing`. A method is a Keras object: it is registered
+    under the package `"keras_bpn"` or the user's own, and `get_config()`
+    returns the arguments of its constructor.
     """
 
     needs_data = False
+    growing = ()
 
     def __init__(self):
         self._variables = {}
@@ -45,8 +47,23 @@ class Consolidation:
     def start_task(self, model, task, data):
         """Called before the first step of a task."""
 
-    def loss(self, model, x, y, y_pred):
-        """Returns a scalar to add to the loss of a batch, or `None`."""
+    def cancel_task(self, model):
+        """Takes back `start_task` where not a single step could be taken.
+
+        May be called where `start_task` failed or was not reached.
+        """
+
+    def loss(self, model, x, y, y_pred, calls):
+        """Returns a scalar to add to the loss of a batch, or `None`.
+
+        Args:
+            model: The `BPNModel`.
+            x, y: The batch.
+            y_pred: The outputs of the model.
+            calls: List of what entered and left each layer of `keras_bpn` in
+                the forward pass, before its activation: records with the
+                attributes `layer`, `inputs` and `outputs`.
+        """
         return None
 
     def adjust_gradients(self, model, gradients):
@@ -103,10 +120,10 @@ class Consolidation:
         return self._variables[name]
 
     def get_state(self):
-        """Returns the state as a dictionary of arrays by name."""
+        """Returns the state as a dictionary of arrays by name, in order."""
         return {
             name: keras.ops.convert_to_numpy(variable)
-            for name, variable in self._variables.items()
+            for name, variable in sorted(self._variables.items())
         }
 
     def set_state(self, state):
@@ -115,8 +132,15 @@ class Consolidation:
         Args:
             state: Dictionary of arrays by name.
         """
-        shapes = {name: tuple(v.shape) for name, v in self._variables.items()}
-        given = {name: np.shape(value) for name, value in state.items()}
+        fixed, grown = {}, {}
+        for name, value in state.items():
+            (grown if self._grows(name) else fixed)[name] = value
+        shapes = {
+            name: tuple(v.shape)
+            for name, v in self._variables.items()
+            if not self._grows(name)
+        }
+        given = {name: np.shape(value) for name, value in fixed.items()}
         if given != shapes:
             differing = sorted(
                 name
@@ -129,8 +153,16 @@ class Consolidation:
                 f"entry {name!r} of shape {shapes.get(name)}. "
                 f"Received: shape {given.get(name)}"
             )
-        for name, value in state.items():
+        for name, value in fixed.items():
             self._variables[name].assign(value)
+        for name in [name for name in self._variables if self._grows(name)]:
+            del self._variables[name]
+        for name, value in grown.items():
+            self.add_variable(name, value)
+
+    def _grows(self, name):
+        """Whether a variable came with a task."""
+        return name.startswith(tuple(self.growing))
 
     # Compiled functions.
 

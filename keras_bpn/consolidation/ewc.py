@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_bpn.consolidation.fisher_labels import LABELS
-from keras_bpn.consolidation.fisher_labels import fisher_targets
+from keras_bpn.consolidation.fisher_labels import fisher_objectives
 from keras_bpn.consolidation.per_example import mean_moments
 from keras_bpn.consolidation.quadratic import QuadraticPenalty
 
@@ -81,8 +81,10 @@ class EWC(QuadraticPenalty):
             self.add_variable("num_tasks", ops.zeros((), "int32"))
 
     def end_task(self, model, task, data):
-        targets = fisher_targets(model, self.labels, self._task_seed)
-        fisher = mean_moments(model, data, ops.square, targets, self.function)
+        objectives = fisher_objectives(model, self.labels, self._task_seed)
+        fisher = mean_moments(
+            model, data, ops.square, objectives, self.function
+        )
         self.hold(model, fisher)
         self._variables["num_tasks"].assign_add(1)
 

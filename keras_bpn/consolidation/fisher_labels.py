@@ -4,11 +4,15 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_bpn.consolidation.per_example import loss_gradients
+
 LABELS = ("true", "sampled", "exact")
 
 
-def fisher_targets(model, labels, seed):
-    """Returns the function that gives the targets of a batch.
+def fisher_objectives(model, labels, seed):
+    """Returns the `objectives` of `mean_moments` for a Fisher information.
+
+    They are the losses of the examples for the targets in question.
 
     Args:
         model: Compiled model.
@@ -16,8 +20,12 @@ def fisher_targets(model, labels, seed):
         seed: Function that returns the integer from which labels are sampled.
             It is called inside the compiled function, which outlives a task.
     """
+
+    def true(y, y_pred, step):
+        return [(loss_gradients(model, y, y_pred), 1.0)]
+
     if labels == "true":
-        return lambda y, y_pred, step: [(y, 1.0)]
+        return true
     loss = _crossentropy(model)
 
     def sampled(y, y_pred, step):
@@ -28,16 +36,17 @@ def fisher_targets(model, labels, seed):
                 [ops.cast(seed(), "int32"), ops.cast(step, "int32")]
             ),
         )[:, 0]
-        return [(_as_targets(loss, classes, y_pred), 1.0)]
+        return true(_as_targets(loss, classes, y_pred), y_pred, step)
 
     def exact(y, y_pred, step):
         probabilities = _probabilities(loss, y_pred)
-        targets = []
+        pairs = []
         for c in range(y_pred.shape[-1]):
             classes = ops.full(ops.shape(y_pred)[:1], c, dtype="int32")
             target = _as_targets(loss, classes, y_pred)
-            targets.append((target, probabilities[:, c]))
-        return targets
+            gradients = loss_gradients(model, target, y_pred)
+            pairs.append((gradients, probabilities[:, c]))
+        return pairs
 
     return sampled if labels == "sampled" else exact
 

@@ -1,4 +1,4 @@
-"""Sums of functions of per-example gradients, over the data of a task."""
+"""Means of functions of per-example gradients, over the data of a task."""
 
 import collections
 
@@ -9,13 +9,13 @@ from keras import ops
 from keras_bpn.layers.task_scope import record_calls
 
 
-def mean_moments(model, data, transform, targets, function):
+def mean_moments(model, data, transform, objectives, function):
     """Averages a function of each example's gradients over a task's data.
 
-    The gradients are those of one example's loss with respect to the shared
-    weights, in inference mode. Squaring or taking absolute values must happen
-    before gradients of different examples are added, so a batch gradient is of
-    no use here.
+    The gradients are those of one example's objective with respect to the
+    shared weights, in inference mode. Squaring or taking absolute values must
+    happen before gradients of different examples are added, so a batch
+    gradient is of no use here.
 
     Args:
         model: `BPNModel`, in the mode of the task.
@@ -24,11 +24,13 @@ def mean_moments(model, data, transform, targets, function):
         transform: Function of a tensor with
             `transform(a * b) == transform(a) * transform(b)`, such as a
             square.
-        targets: Function of `(y, y_pred, step)` that returns a list of pairs
-            of targets and their weights of shape `(batch,)`: what the loss of
-            an example is computed for. `step` is the number of the batch.
+        objectives: Function of `(y, y_pred, step)` that returns a list of
+            pairs: the gradients of an objective, summed over the batch, at
+            the outputs `y_pred`, in their structure, and the weights of the
+            examples, of shape `(batch,)` or a number. The moments of several
+            objectives are added. `step` is the number of the batch.
         function: Function of a name and a maker that caches compiled
-            functions.
+            functions, `Consolidation.function`.
 
     Returns:
         List of tensors, one per shared variable.
@@ -37,11 +39,26 @@ def mean_moments(model, data, transform, targets, function):
     step_function = function(
         "moments",
         lambda: tf.function(
-            lambda *batch: _batch_moments(model, transform, targets, *batch),
+            lambda *batch: _batch_moments(model, transform, objectives, *batch),
             autograph=False,
             reduce_retracing=True,
         ),
     )
+    return weighted_mean(data, step_function)
+
+
+def weighted_mean(data, step_function):
+    """Averages over the examples of a task's data.
+
+    Args:
+        data: Iterable of batches `(x, y, sample_weight)`.
+        step_function: Function of `(x, y, weights, step)` that returns a list
+            of weighted sums over the examples of a batch. `weights` has the
+            shape `(batch,)`.
+
+    Returns:
+        List of the sums over all batches, divided by the sum of all weights.
+    """
     totals = None
     for step, (x, y, weights) in enumerate(data):
         x, y, weights = keras.tree.map_structure(
@@ -64,87 +81,7 @@ def mean_moments(model, data, transform, targets, function):
     return [total / totals[-1] for total in totals[:-1]]
 
 
-def _batch_moments(model, transform, targets, x, y, weights, step):
-    y_pred = model(x, training=False)
-    totals = None
-    for target, factor in targets(y, y_pred, step):
-        sums = _target_moments(model, transform, x, target, weights * factor)
-        totals = sums if totals is None else list(map(ops.add, totals, sums))
-    return totals
-
-
-def _target_moments(model, transform, x, y, weights):
-    """Returns the sums over a batch, one per shared variable."""
-    sums = _closed_form(model, transform, x, y, weights)
-    others = [v for v in model.shared_variables if id(v) not in sums]
-    if others:
-        looped = _loop(model, transform, x, y, weights, others)
-        sums.update((id(v), s) for v, s in zip(others, looped))
-    return [sums[id(v)] for v in model.shared_variables]
-
-
-def _closed_form(model, transform, x, y, weights):
-    """Returns sums by variable for the layers that know theirs."""
-    with tf.GradientTape() as tape, record_calls() as calls:
-        y_pred = model(x, training=False)
-    counts = collections.Counter(id(call.layer) for call in calls)
-    # A layer that was used twice has gradients that are sums over its uses.
-    calls = [call for call in calls if counts[id(call.layer)] == 1]
-    shared = {id(v) for v in model.shared_variables}
-    calls = [
-        call
-        for call in calls
-        if any(id(v) in shared for v in call.layer.trainable_variables)
-    ]
-    deltas = tape.gradient(
-        y_pred,
-        [call.outputs for call in calls],
-        output_gradients=_loss_gradients(model, x, y, y_pred),
-        unconnected_gradients=tf.UnconnectedGradients.ZERO,
-    )
-    return {
-        id(variable): total
-        for call, delta in zip(calls, deltas)
-        for variable, total in call.layer.gradient_moments(
-            call, delta, weights, transform
-        )
-        if id(variable) in shared
-    }
-
-
-def _loop(model, transform, x, y, weights, variables):
-    """Returns the sums for any variables, one example after the other."""
-
-    def body(i, sums):
-        example_x, example_y = keras.tree.map_structure(
-            lambda a: a if a is None else a[i : i + 1], (x, y)
-        )
-        with tf.GradientTape() as tape:
-            y_pred = model(example_x, training=False)
-        gradients = tape.gradient(
-            y_pred,
-            [v.value for v in variables],
-            output_gradients=_loss_gradients(
-                model, example_x, example_y, y_pred
-            ),
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
-        sums = [
-            total + weights[i] * transform(tf.convert_to_tensor(gradient))
-            for total, gradient in zip(sums, gradients)
-        ]
-        return i + 1, sums
-
-    size = ops.shape(weights)[0]
-    _, sums = tf.while_loop(
-        lambda i, _: i < size,
-        body,
-        (tf.constant(0), [tf.zeros(v.shape, v.dtype) for v in variables]),
-    )
-    return sums
-
-
-def _loss_gradients(model, x, y, y_pred):
+def loss_gradients(model, y, y_pred):
     """Gradients of the sum of the examples' own losses at the outputs.
 
     Each example's loss is computed as that of a batch of one, which is right
@@ -162,7 +99,99 @@ def _loss_gradients(model, x, y, y_pred):
     with tf.GradientTape() as tape:
         tape.watch(y_pred)
         losses = tf.vectorized_map(example_loss, (y, y_pred))
-    return tape.gradient(losses, y_pred)
+    gradients = tape.gradient(
+        losses, y_pred, unconnected_gradients=tf.UnconnectedGradients.ZERO
+    )
+    # The map takes each example out of the batch, which gives slices.
+    return keras.tree.map_structure(tf.convert_to_tensor, gradients)
+
+
+def norm_gradients(y_pred):
+    """Gradients of the sum of all squared outputs at the outputs."""
+    return keras.tree.map_structure(lambda a: 2 * a, y_pred)
+
+
+def _batch_moments(model, transform, objectives, x, y, weights, step):
+    """Returns the sums over a batch, one per shared variable."""
+    shared = model.shared_variables
+    with tf.GradientTape(persistent=True) as tape, record_calls() as calls:
+        y_pred = model(x, training=False)
+    calls = _used_once(calls, shared)
+    totals = None
+    for output_gradients, factor in objectives(y, y_pred, step):
+        factors = weights * factor
+        deltas = tape.gradient(
+            y_pred,
+            [call.outputs for call in calls],
+            output_gradients=output_gradients,
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+        sums = _closed_form(calls, deltas, factors, transform)
+        others = [v for v in shared if id(v) not in sums]
+        if others:
+            looped = _loop(
+                model, transform, x, output_gradients, factors, others
+            )
+            sums.update((id(v), s) for v, s in zip(others, looped))
+        sums = [sums[id(v)] for v in shared]
+        totals = sums if totals is None else list(map(ops.add, totals, sums))
+    return totals
+
+
+def _used_once(calls, shared):
+    """Returns the calls of layers for which a closed form holds.
+
+    A layer that was used twice has gradients that are sums over its uses.
+    """
+    counts = collections.Counter(id(call.layer) for call in calls)
+    shared = {id(v) for v in shared}
+    return [
+        call
+        for call in calls
+        if counts[id(call.layer)] == 1
+        and any(id(v) in shared for v in call.layer.trainable_variables)
+    ]
+
+
+def _closed_form(calls, deltas, weights, transform):
+    """Returns sums by the ids of variables, of the layers that know theirs."""
+    return {
+        id(variable): total
+        for call, delta in zip(calls, deltas)
+        for variable, total in call.layer.gradient_moments(
+            call, delta, weights, transform
+        )
+    }
+
+
+def _loop(model, transform, x, output_gradients, weights, variables):
+    """Returns the sums for any variables, one example after the other."""
+
+    def body(i, sums):
+        example_x, example_gradients = keras.tree.map_structure(
+            lambda a: a if a is None else a[i : i + 1], (x, output_gradients)
+        )
+        with tf.GradientTape() as tape:
+            y_pred = model(example_x, training=False)
+        gradients = tape.gradient(
+            y_pred,
+            [v.value for v in variables],
+            output_gradients=example_gradients,
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+        sums = [
+            total + weights[i] * transform(tf.convert_to_tensor(gradient))
+            for total, gradient in zip(sums, gradients)
+        ]
+        return i + 1, sums
+
+    size = ops.shape(weights)[0]
+    _, sums = tf.while_loop(
+        lambda i, _: i < size,
+        body,
+        (tf.constant(0), [tf.zeros(v.shape, v.dtype) for v in variables]),
+    )
+    return sums
 
 
 def _one_per_example(weights):

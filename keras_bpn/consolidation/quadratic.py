@@ -69,8 +69,11 @@ class QuadraticPenalty(Consolidation):
 
     def build(self, model):
         # By place and name, as Keras keys weights: the names of layers may
-        # differ between a model and one that loads its weights.
-        for i, variable in enumerate(model.weights):
+        # differ between a model and one that loads its weights. What belongs
+        # to tasks does not count: there may be more of it later.
+        own = {id(v) for table in model.task_tables for v in table.variables}
+        weights = [v for v in model.weights if id(v) not in own]
+        for i, variable in enumerate(weights):
             self._keys[id(variable)] = f"{i}/{variable.name}"
         for variable in model.shared_variables:
             key = self._keys[id(variable)]

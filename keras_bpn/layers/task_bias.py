@@ -7,6 +7,7 @@ from keras import ops
 from keras_bpn.layers.task_scope import current_task
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.layers.task_table import expand_rows
+from keras_bpn.layers.task_table import reseed
 
 HIDDEN_GAIN = 10.0
 OUTPUT_GAIN = 1 / 3
@@ -137,8 +138,7 @@ class TaskBias(TaskTable):
         for i, (variable, initializer) in enumerate(
             zip(self.factors, initializers)
         ):
-            seed = np.random.SeedSequence([self.seed, row, i])
-            initializer = _reseed(initializer, int(seed.generate_state(1)[0]))
+            initializer = reseed(initializer, self.seed, row, i)
             variable.assign(initializer(variable.shape, variable.dtype))
 
     def fold(self, row):
@@ -149,10 +149,10 @@ class TaskBias(TaskTable):
             self.table.assign(rows)
         self.discard()
 
-    def discard(self):
-        """Deletes the factors."""
-        for variable in self.factors:
-            variable.assign(ops.zeros_like(variable))
+    def bytes_per_task(self):
+        if not self._active:
+            return 0
+        return self.units * np.dtype(self.table.dtype).itemsize
 
     def add_to(self, bias, ndim, dtype):
         """Returns `bias` plus the bias units of the current task.
@@ -215,13 +215,3 @@ def projection_normal(gain):
     return keras.initializers.VarianceScaling(
         scale=gain**2, mode="fan_in", distribution="untruncated_normal"
     )
-
-
-def _reseed(initializer, seed):
-    """Returns the initializer with another seed, if it has one."""
-    if not isinstance(initializer, keras.initializers.Initializer):
-        return initializer
-    config = initializer.get_config()
-    if "seed" not in config:
-        return initializer
-    return type(initializer).from_config({**config, "seed": seed})

@@ -11,7 +11,13 @@ class TaskTable(keras.layers.Layer):
     The table is one variable, so that a mode is an integer and switching modes
     retraces nothing. It is made larger by `reserve()`, which replaces the
     variable: functions traced before that must be traced again.
+
+    Attributes:
+        needs_classes: Whether the labels of a task have to be known before it
+            is trained.
     """
+
+    needs_classes = False
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -43,21 +49,64 @@ class TaskTable(keras.layers.Layer):
         `(batch, width)`."""
         return keras.ops.take(self.table, task.row, axis=0)
 
+    # What a task goes through. Components override what concerns them.
+
+    @property
+    def factors(self):
+        """The variables that are trained for the open task alone."""
+        return []
+
+    def set_classes(self, row, classes):
+        """Takes note of the labels of a task.
+
+        Args:
+            row: Integer, the row of the task.
+            classes: Tuple of integers.
+
+        Returns:
+            Whether a variable was replaced.
+        """
+        return False
+
+    def draw(self, row):
+        """Draws the factors with which the task of `row` starts."""
+
+    def fold(self, row):
+        """Stores what the factors came to in `row`, and discards them."""
+
+    def discard(self):
+        """Deletes the factors."""
+        for variable in self.factors:
+            variable.assign(keras.ops.zeros_like(variable))
+
+    def bytes_per_task(self):
+        """Returns the bytes that a task adds, on average over the tasks."""
+        return 0
+
     def _set_table(self, values):
-        # A built layer changes its variables only here.
+        self.table = self._replace_variable(
+            self.table, "table", values, trainable=False
+        )
+
+    def _replace_variable(self, old, name, values, trainable, autocast=False):
+        """Returns a new variable in place of `old`, which may be `None`.
+
+        A built layer changes its variables only here.
+        """
         self._tracker.unlock()
-        if self.table is not None:
-            self._untrack_variable(self.table)
-        self.table = self.add_weight(
-            name="table",
+        if old is not None:
+            self._untrack_variable(old)
+        new = self.add_weight(
+            name=name,
             shape=values.shape,
             dtype=values.dtype.name,
             initializer="zeros",
-            trainable=False,
-            autocast=False,
+            trainable=trainable,
+            autocast=autocast,
         )
-        self.table.assign(values)
+        new.assign(values)
         self._tracker.lock()
+        return new
 
 
 def expand_rows(rows, ndim):
@@ -68,3 +117,15 @@ def expand_rows(rows, ndim):
     for _ in range(ndim - 2):
         rows = keras.ops.expand_dims(rows, axis=1)
     return rows
+
+
+def reseed(initializer, *entropy):
+    """Returns the initializer with a seed that is a function of some integers,
+    if it has one."""
+    if not isinstance(initializer, keras.initializers.Initializer):
+        return initializer
+    config = initializer.get_config()
+    if "seed" not in config:
+        return initializer
+    seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+    return type(initializer).from_config({**config, "seed": seed})

@@ -1,6 +1,7 @@
 """Models that switch modes."""
 
 from keras_bpn.models.bpn_model import BPNModel
+from keras_bpn.models.single_task_models import SingleTaskModels
 from keras_bpn.models.storage import Storage
 
-__all__ = ["BPNModel", "Storage"]
+__all__ = ["BPNModel", "SingleTaskModels", "Storage"]

@@ -84,7 +84,7 @@ def check_labels(loss, outputs, y):
         outputs: List of the model's output tensors.
         y: Targets, of any kind.
     """
-    if len(outputs) != 1 or not _is_sparse_crossentropy(loss):
+    if len(outputs) != 1 or not is_crossentropy(loss, sparse=True):
         return
     if y is None or isinstance(y, (list, tuple, dict)):
         return
@@ -105,14 +105,64 @@ def check_labels(loss, outputs, y):
         )
 
 
-def _is_sparse_crossentropy(loss):
+def as_classes(classes):
+    """Returns the labels of a task as a sorted tuple of integers.
+
+    Args:
+        classes: Sequence of distinct labels, or their number.
+    """
+    if isinstance(classes, numbers.Integral) and not isinstance(classes, bool):
+        given = range(classes)
+    else:
+        given = np.ravel(classes).tolist()
+    valid = all(type(c) is int and c >= 0 for c in given)
+    if not given or not valid or len(set(given)) != len(given):
+        raise ValueError(
+            "Expected `classes` to be a positive number of classes, or a "
+            "sequence of distinct labels of at least 0. "
+            f"Received: classes={classes!r}"
+        )
+    return tuple(sorted(given))
+
+
+def check_classes(classes, outputs):
+    """Checks the labels of a task against the outputs of a model."""
+    num_classes = outputs[0].shape[-1]
+    if num_classes is not None and classes[-1] >= num_classes:
+        raise ValueError(
+            f"Expected labels from 0 to {num_classes - 1}, because the model "
+            f"has {num_classes} outputs. Received: classes={classes}"
+        )
+
+
+def is_crossentropy(loss, sparse=None):
+    """Whether a loss is a categorical crossentropy of labels.
+
+    Args:
+        loss: The `loss` that a model was compiled with.
+        sparse: Boolean, whether labels are integers; `None` for either.
+    """
     if isinstance(loss, (list, tuple)) and len(loss) == 1:
         loss = loss[0]
     if isinstance(loss, str):
-        loss = keras.losses.get(loss)
-    return (
-        isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
-        or loss is keras.losses.sparse_categorical_crossentropy
+        try:
+            loss = keras.losses.get(loss)
+        except ValueError:
+            return False
+    kinds = {
+        True: (
+            keras.losses.SparseCategoricalCrossentropy,
+            keras.losses.sparse_categorical_crossentropy,
+        ),
+        False: (
+            keras.losses.CategoricalCrossentropy,
+            keras.losses.categorical_crossentropy,
+        ),
+    }
+    return any(
+        isinstance(loss, cls) or loss is function
+        for is_sparse, (cls, function) in kinds.items()
+        if sparse in (None, is_sparse)
     )
 
 

@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 
+from keras_bpn.models import checks
+
 FORMAT = 1
 _CONSOLIDATION = "consolidation:"
 _SEED = "seed:"
@@ -14,6 +16,7 @@ def save_state(model, store):
     state = {
         "format": FORMAT,
         "tasks": model._registry.get_state(),
+        "classes": model.task_classes,
         "task": model.task,
         "capacity": model._capacity,
         "shuffle_seed": model._shuffle_seed,
@@ -51,16 +54,26 @@ def load_state(model, store):
                 f"`consolidation={given}`. Received: a file of a model "
                 f"compiled with `consolidation={saved}`"
             )
+    known = [model._registry.row(name) for name in model.task_classes]
     model._registry.set_state(state["tasks"])
+    model._registry.classes = {}
+    model._mode.assign(0)
+    for row in known:
+        for table in model.task_tables:
+            table.set_classes(row, ())
     # Loaded without compiling, a model cannot go on to be protected.
     model._lost_consolidation = saved if model.consolidation is None else None
     model._shuffle_seed = int(state["shuffle_seed"])
     model._epochs = int(state["epochs"])
     model._reserve(max(state["capacity"], len(state["tasks"])))
+    for name, classes in state["classes"].items():
+        model._set_classes(name, checks.as_classes(classes))
     model.task = state["task"]
     model._mark_open_row()
     if model.consolidation is not None:
         model.consolidation.set_state(entries)
+        # Steps that were compiled know of other variables.
+        model._forget_functions()
     for i, generator in enumerate(_seed_generator_states(model)):
         if f"{_SEED}{i}" in store.keys():
             generator.assign(store[f"{_SEED}{i}"])

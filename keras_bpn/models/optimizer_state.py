@@ -33,6 +33,26 @@ def restart(optimizer):
             variable.assign(0)
 
 
+def rebuild(optimizer, variables):
+    """Gives an optimizer other variables, and starts it anew.
+
+    The object stays the same one, because users hold on to it, to set its
+    learning rate for example.
+
+    Args:
+        optimizer: Keras optimizer.
+        variables: List of the variables to train from now on.
+    """
+    fresh = type(optimizer).from_config(optimizer.get_config())
+    fresh.build(variables)
+    kept = {v.name: v for v in optimizer.variables if "scale" in v.name}
+    for variable in fresh.variables:
+        if variable.name in kept:
+            variable.assign(kept[variable.name])
+    optimizer.__dict__.clear()
+    optimizer.__dict__.update(fresh.__dict__)
+
+
 def check_sign_steps(optimizer):
     """Refuses what an optimizer cannot do exactly beside sign steps."""
     for inner in inner_optimizers(optimizer):

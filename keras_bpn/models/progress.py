@@ -77,14 +77,21 @@ class EpochCounter(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         self.model._epochs += 1
 
-    def added_to(self, callbacks):
-        """Returns the callbacks with this one before them.
 
-        It comes first, so that callbacks that save the model save the count
-        that includes the epoch.
-        """
-        if isinstance(callbacks, keras.callbacks.CallbackList):
-            self.set_model(callbacks.model)
-            callbacks.callbacks.insert(0, self)
-            return callbacks
-        return [self, *_as_list(callbacks)]
+def with_first(callbacks, model, *first):
+    """Returns the callbacks with some others before them.
+
+    They come first, so that callbacks that save the model save what includes
+    the epoch.
+
+    Args:
+        callbacks: As in `keras.Model.fit`.
+        model: The model that is trained.
+        *first: `keras.callbacks.Callback` instances.
+    """
+    if not isinstance(callbacks, keras.callbacks.CallbackList):
+        return [*first, *_as_list(callbacks)]
+    for callback in first:
+        callback.set_model(model)
+    callbacks.callbacks[:0] = first
+    return callbacks

@@ -46,11 +46,11 @@ class Storage:
 def measure(model):
     """Returns the `Storage` of a `BPNModel`."""
     parts, added = {}, 0
-    for bias in model.task_biases:
-        if bias.active:
-            itemsize = np.dtype(bias.table.dtype).itemsize
-            parts[bias.path] = bias.units * itemsize
-            added += bias.units
+    for table in model.task_tables:
+        size = table.bytes_per_task()
+        if size:
+            parts[table.path] = size
+            added += size // np.dtype(table.table.dtype).itemsize
     if model.consolidation is not None:
         parts.update(model.consolidation.storage(model))
     task_variables = {

@@ -63,6 +63,25 @@ class TaskData:
             return self.x.num_batches is None
         return False
 
+    def classes(self, one_hot=None):
+        """Returns the sorted labels in the data, or `None`.
+
+        Data that is not in memory is read to its end.
+
+        Args:
+            one_hot: Boolean, whether targets are one-hot rows instead of
+                integers. By default the targets tell.
+        """
+        if self.in_memory:
+            return _labels_in(self.y, one_hot)
+        found = set()
+        for _, y, _ in self:
+            labels = _labels_in(y, one_hot)
+            if labels is None:
+                return None
+            found.update(labels)
+        return tuple(sorted(found))
+
     def split(self, fraction):
         """Splits arrays into the first examples and the last `fraction`.
 
@@ -177,11 +196,8 @@ class TaskData:
             yield from self.x
 
     def _class_weights(self, y):
-        y = np.asarray(y)
-        classes = y.reshape(len(y), -1)
-        classes = classes.argmax(-1) if classes.shape[1] > 1 else classes[:, 0]
         return np.array(
-            [self.class_weight.get(int(c), 1.0) for c in classes], "float32"
+            [self.class_weight.get(int(c), 1.0) for c in _labels(y)], "float32"
         )
 
 
@@ -201,6 +217,27 @@ def _is_in_memory(arrays):
     leaves = [a for a in keras.tree.flatten(arrays) if a is not None]
     known = [isinstance(a, (np.ndarray, tf.Tensor)) for a in leaves]
     return bool(known) and all(known)
+
+
+def _labels(y):
+    """Returns integer or one-hot targets as a vector of labels."""
+    y = np.asarray(y)
+    y = y.reshape(len(y), -1)
+    return y.argmax(-1) if y.shape[1] > 1 else y[:, 0]
+
+
+def _labels_in(y, one_hot):
+    if y is None or keras.tree.is_nested(y):
+        return None
+    y = np.asarray(y)
+    if y.dtype.kind not in "biuf":
+        return None
+    if one_hot is None:
+        one_hot = y.ndim > 1 and y.shape[-1] > 1 and np.all(y.sum(-1) == 1)
+    labels = y.argmax(-1) if one_hot else y
+    if not np.array_equal(labels, np.round(labels)):
+        return None
+    return tuple(int(c) for c in np.unique(labels))
 
 
 def _check_lengths(arrays):

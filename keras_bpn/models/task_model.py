@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_bpn.layers.task_bias import TaskBias
+from keras_bpn.layers.task_heads import TaskHeads
 from keras_bpn.layers.task_scope import task_scope
 from keras_bpn.layers.task_table import INITIAL_CAPACITY
 from keras_bpn.layers.task_table import TaskTable
@@ -64,6 +65,11 @@ class TaskModel(keras.Model):
         return [t for t in self.task_tables if isinstance(t, TaskBias)]
 
     @property
+    def task_heads(self):
+        """The layers with outputs of their own for every task."""
+        return [t for t in self.task_tables if isinstance(t, TaskHeads)]
+
+    @property
     def perturbations(self):
         """The factor `M_t` of the bias units, of each layer."""
         return [bias.perturbation for bias in self.task_biases]
@@ -71,7 +77,7 @@ class TaskModel(keras.Model):
     @property
     def shared_variables(self):
         """The trainable variables that all tasks share."""
-        factors = {id(v) for b in self.task_biases for v in b.factors}
+        factors = {id(v) for t in self.task_tables for v in t.factors}
         return [v for v in self.trainable_variables if id(v) not in factors]
 
     # Tasks and modes.
@@ -94,15 +100,59 @@ class TaskModel(keras.Model):
     def task(self, name):
         self._mode.assign(self._registry.row(name))
 
-    def add_task(self, name):
+    @property
+    def task_classes(self):
+        """Dictionary from the name of a task to the tuple of its labels.
+
+        They are known where they were given to `add_task`, or where `fit` had
+        the labels in memory.
+        """
+        return dict(self._registry.classes)
+
+    def add_task(self, name, classes=None):
         """Adds a task without training it.
 
         Args:
             name: String, not the name of another task.
+            classes: The labels of the task: a sequence of integers, or an
+                integer `n` for the labels 0 to `n - 1`. A network that ends in
+                `TaskHeads` gets a head of that size.
         """
+        if classes is not None:
+            classes = self._checked_classes(name, classes)
         self._registry.add(name)
         if len(self._registry) > self._capacity:
             self._reserve(2 * self._capacity)
+        if classes is not None:
+            self._set_classes(name, classes)
+
+    def _checked_classes(self, name, classes):
+        classes = checks.as_classes(classes)
+        if not self.task_heads:
+            checks.check_classes(classes, self.outputs)
+            return classes
+        if classes != tuple(range(len(classes))):
+            raise ValueError(
+                "Expected the labels of a task with a head of its own to count "
+                f"from 0. Received: task={name!r} with classes={classes}"
+            )
+        width = min(heads.width for heads in self.task_heads)
+        open_task = self._registry.open_task
+        if len(classes) > width and open_task is not None:
+            raise ValueError(
+                f"A head with more than {width} outputs, those of the widest "
+                "so far, can be added only while no task is open. End it with "
+                f"`model.consolidate(x, y)` first. Received: task={name!r} "
+                f"with {len(classes)} classes; the open task is {open_task!r}"
+            )
+        return classes
+
+    def _set_classes(self, name, classes):
+        self._registry.classes[name] = classes
+        row = self._registry.row(name)
+        replaced = [t.set_classes(row, classes) for t in self.task_tables]
+        if any(replaced):
+            self._forget_functions()
 
     def _reserve(self, capacity):
         self._capacity = max(capacity, self._capacity)
@@ -124,6 +174,12 @@ class TaskModel(keras.Model):
     def _in_mode(self, task):
         """Runs a block in the mode of a task; `None` keeps the mode."""
         if task is None:
+            if self.task_heads and self.task is None:
+                raise ValueError(
+                    "Expected the name of a task, because every task has a "
+                    f"head of its own: one of {list(self.tasks)}. "
+                    "Received: task=None"
+                )
             yield
             return
         row = self._registry.row(task)
@@ -206,6 +262,11 @@ class TaskModel(keras.Model):
             task: Name of the task whose mode to predict in, or, where `x` are
                 arrays, a sequence with one name per example. `None` keeps the
                 mode that the model is in.
+
+        Returns:
+            Arrays of predictions. With `TaskHeads`, those of one task have a
+            column for each of its classes, and those of several tasks as many
+            as the widest head.
         """
         mixed = not (task is None or isinstance(task, str))
         if mixed:
@@ -219,13 +280,20 @@ class TaskModel(keras.Model):
         with self._in_mode(None if mixed else task):
             title = "Mixed tasks" if mixed else f"Task '{self.task}'"
             callbacks, verbose = with_progress(title, verbose, callbacks)
-            return super().predict(
+            outputs = super().predict(
                 x,
                 batch_size=batch_size,
                 verbose=verbose,
                 steps=steps,
                 callbacks=callbacks,
             )
+            return outputs if mixed else self._trim(outputs)
+
+    def _trim(self, outputs):
+        """Leaves out what lies beyond the classes of the task."""
+        if len(self.task_heads) != 1 or keras.tree.is_nested(outputs):
+            return outputs
+        return outputs[..., : len(self._registry.classes[self.task])]
 
     def predict_step(self, data):
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)

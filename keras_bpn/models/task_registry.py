@@ -10,6 +10,11 @@ class TaskRegistry:
     `"ended"` once its bias units are stored. At most one task is open. Names
     are resolved and checked here, in Python: inside a compiled function a
     wrong row would be read silently.
+
+    Attributes:
+        open_task: Name of the open task, or `None`.
+        classes: Dictionary from the name of a task to the tuple of its labels,
+            where they are known.
     """
 
     def __init__(self):
@@ -17,6 +22,7 @@ class TaskRegistry:
         self._rows = {}
         self._states = {}
         self.open_task = None
+        self.classes = {}
 
     def __len__(self):
         return len(self._names)
@@ -27,6 +33,10 @@ class TaskRegistry:
     @property
     def names(self):
         return tuple(self._names)
+
+    def is_new(self, name):
+        """Whether a task was not trained yet, or is not there at all."""
+        return self._states.get(name, NEW) == NEW
 
     def any_started(self):
         """Whether any task was trained, to its end or not."""
@@ -114,6 +124,7 @@ class TaskRegistry:
         self._names = names
         self._rows = {name: i + 1 for i, name in enumerate(names)}
         self._states = dict(zip(names, states))
+        self.classes = {n: c for n, c in self.classes.items() if n in names}
         self.open_task = names[states.index(OPEN)] if OPEN in states else None
 
     def _unknown(self, name):

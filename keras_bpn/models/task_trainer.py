@@ -5,10 +5,14 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_bpn.layers.task_scope import record_calls
 from keras_bpn.models import checks
+from keras_bpn.models.optimizer_state import rebuild
 from keras_bpn.models.optimizer_state import restart
 from keras_bpn.models.progress import EpochCounter
+from keras_bpn.models.progress import with_first
 from keras_bpn.models.progress import with_progress
+from keras_bpn.models.step_guard import StepGuard
 from keras_bpn.models.task_data import TaskData
 from keras_bpn.models.task_model import TaskModel
 from keras_bpn.models.update import update_weights
@@ -28,6 +32,7 @@ class TaskTrainer(TaskModel):
         self.consolidation = None
         self._shuffle_seed = random.randint(1, 10**9)
         self._epochs = 0
+        self._guard = StepGuard()
 
     def fit(
         self,
@@ -73,6 +78,7 @@ class TaskTrainer(TaskModel):
             x, y, sample_weight, batch_size, class_weight, steps_per_epoch
         )
         self._check_data(data, consolidate)
+        classes = self._classes_to_train(task, data)
         if validation_split and validation_data is None:
             data, validation_data = data.split(validation_split)
         callbacks, verbose = with_progress(f"Task '{task}'", verbose, callbacks)
@@ -89,12 +95,12 @@ class TaskTrainer(TaskModel):
                 "batch_size": batch_size,
                 "shuffle": shuffle,
             }
-        with self._training(task, data):
+        with self._training(task, data, classes):
             history = super().fit(
                 **arguments,
                 epochs=epochs,
                 verbose=verbose,
-                callbacks=counter.added_to(callbacks),
+                callbacks=with_first(callbacks, self, counter, self._guard),
                 validation_data=validation_data,
                 class_weight=class_weight,
                 initial_epoch=initial_epoch,
@@ -150,6 +156,33 @@ class TaskTrainer(TaskModel):
         self._registry.check_trainable(task)
         return task
 
+    def _classes_to_train(self, task, data):
+        """Returns the labels of a task, or `None` where they are not known."""
+        known = self._registry.classes.get(task)
+        found = None
+        if data.in_memory and checks.is_crossentropy(self.loss):
+            one_hot = checks.is_crossentropy(self.loss, sparse=False)
+            found = data.classes(one_hot)
+        if not found:
+            if known is None and any(t.needs_classes for t in self.task_tables):
+                raise ValueError(
+                    "Expected the classes of the task to be known before it is "
+                    "trained. Add it with `model.add_task(name, classes=...)` "
+                    f"first. Received: task={task!r} without labels in memory"
+                )
+            return known
+        if self.task_heads:
+            found = tuple(range(found[-1] + 1))
+        if known is None:
+            return self._checked_classes(task, found)
+        outside = sorted(set(found) - set(known))
+        if outside and (self.task_heads or self._registry.is_new(task)):
+            raise ValueError(
+                f"Expected labels among the classes of the task, {known}. "
+                f"Received: task={task!r} with labels {outside}"
+            )
+        return tuple(sorted({*known, *found}))
+
     def _check_data(self, data, consolidate):
         if data.in_memory:
             checks.check_inputs(self.input, data.x)
@@ -178,35 +211,36 @@ class TaskTrainer(TaskModel):
             )
 
     @contextlib.contextmanager
-    def _training(self, task, data):
+    def _training(self, task, data, classes):
         """Starts the task, and takes that back if no step could be taken."""
-        tasks = self._registry.get_state()
+        tasks, known = self._registry.get_state(), self.task_classes
         mode = int(self._mode.numpy())
         is_open = task == self._registry.open_task
         first_step = None
         try:
             if task not in self._registry:
-                self.add_task(task)
+                self.add_task(task, classes)
+            elif classes != known.get(task):
+                self._set_classes(task, classes)
             if not is_open:
                 self._start_task(task, data)
             self.task = task
-            first_step = int(self.optimizer.iterations)
+            first_step = int(self.optimizer.iterations.numpy())
             yield
         except BaseException:
-            if first_step in (None, int(self.optimizer.iterations)):
+            if first_step in (None, int(self.optimizer.iterations.numpy())):
+                if not is_open:
+                    self._cancel_task(task, known)
                 self._registry.set_state(tasks)
                 self._mode.assign(mode)
                 self._mark_open_row()
-                if not is_open:
-                    for bias in self.task_biases:
-                        bias.discard()
             raise
 
     def _start_task(self, task, data):
         if self.consolidation is not None:
             self.consolidation.start_task(self, task, data)
-        for bias in self.task_biases:
-            bias.draw(self._registry.row(task))
+        for table in self.task_tables:
+            table.draw(self._registry.row(task))
         # The moments of a task that was learned are tiny. If Adam kept them,
         # its first steps on a new task would be several times longer than the
         # learning rate, and wash away what the shared weights know.
@@ -214,15 +248,32 @@ class TaskTrainer(TaskModel):
         self._registry.start(task)
         self._mark_open_row()
 
+    def _cancel_task(self, task, classes):
+        if self.consolidation is not None:
+            self.consolidation.cancel_task(self)
+        for table in self.task_tables:
+            table.discard()
+            if task in self._registry and task not in classes:
+                table.set_classes(self._registry.row(task), ())
+        self._registry.classes = classes
+
     def _end_task(self, data):
         task = self._registry.open_task
         if self.consolidation is not None:
             with self._in_mode(task):
                 self.consolidation.end_task(self, task, data)
-        for bias in self.task_biases:
-            bias.fold(self._registry.row(task))
+        for table in self.task_tables:
+            table.fold(self._registry.row(task))
         self._registry.end_open_task()
         self._mark_open_row()
+
+    def _set_classes(self, name, classes):
+        factors = [id(v) for t in self.task_tables for v in t.factors]
+        super()._set_classes(name, classes)
+        if factors != [id(v) for t in self.task_tables for v in t.factors]:
+            # A wider head has other variables.
+            if getattr(self, "optimizer", None) is not None:
+                rebuild(self.optimizer, self.trainable_variables)
 
     def _forget_functions(self):
         super()._forget_functions()
@@ -240,12 +291,16 @@ class TaskTrainer(TaskModel):
                 "`fit(x, y, task=..., consolidate=False)` first. "
                 f"Received: no open task among {list(self.tasks)}"
             )
-        return super().train_on_batch(x, y, *args, **kwargs)
+        logs = super().train_on_batch(x, y, *args, **kwargs)
+        self._guard.check(self)
+        return logs
 
     def train_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
         with tf.GradientTape() as tape:
-            y_pred = self._call_in_row(self._open_row, x, training=True)
+            with record_calls() as calls:
+                y_pred = self._call_in_row(self._open_row, x, training=True)
             loss = self.compute_loss(
                 x=x,
                 y=y,
@@ -254,15 +309,16 @@ class TaskTrainer(TaskModel):
                 training=True,
             )
             if self.consolidation is not None:
-                extra = self.consolidation.loss(self, x, y, y_pred)
+                extra = self.consolidation.loss(self, x, y, y_pred, calls)
                 if extra is not None:
-                    loss = loss + ops.cast(extra, loss.dtype)
+                    # One replica's share, as the loss is.
+                    loss = loss + ops.cast(extra / replicas, loss.dtype)
             scaled_loss = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled_loss, self.trainable_variables)
-        update_weights(self, gradients)
+        update_weights(self, gradients, self._guard)
 
         # The loss is one replica's share of the mean over all replicas.
-        loss = loss * tf.distribute.get_strategy().num_replicas_in_sync
+        loss = loss * replicas
         tracker = next(m for m in self.metrics if m.name == "loss")
         batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
         tracker.update_state(loss, sample_weight=batch_size)

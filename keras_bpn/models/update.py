@@ -6,7 +6,7 @@ from keras import ops
 from keras_bpn.models.optimizer_state import loss_scale
 
 
-def update_weights(model, gradients):
+def update_weights(model, gradients, guard):
     """Updates the trainable variables of a model from their gradients.
 
     Shared weights and `W_t` follow the optimizer, the shared weights after
@@ -17,6 +17,8 @@ def update_weights(model, gradients):
     Args:
         model: `BPNModel`.
         gradients: Gradients of the scaled loss, one per trainable variable.
+        guard: `StepGuard` that refuses steps with gradients that are not
+            finite.
     """
     variables = model.trainable_variables
     scale = loss_scale(model.optimizer)
@@ -39,10 +41,21 @@ def update_weights(model, gradients):
                 gradients[id(variable)] = _beneficial_step(
                     variable, gradients[id(variable)], model.epsilon
                 )
-    # Keras overwrites the perturbations by what stands for their gradient.
-    model.optimizer.apply([gradients[id(v)] for v in variables], variables)
-    if model.consolidation is not None:
-        model.consolidation.after_update(model, task_gradients)
+    gradients = [gradients[id(v)] for v in variables]
+
+    def apply():
+        # Keras overwrites the perturbations by what stands for their gradient.
+        model.optimizer.apply(gradients, variables)
+        if model.consolidation is not None:
+            model.consolidation.after_update(model, task_gradients)
+
+    # An optimizer that scales the loss refuses such steps by itself, and in
+    # a replica no condition may stand around an update.
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if scale is not None or replicas > 1:
+        apply()
+    else:
+        guard.update(gradients, apply)
 
 
 def _beneficial_step(variable, gradient, epsilon):

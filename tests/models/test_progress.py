@@ -4,6 +4,7 @@ import pytest
 
 from keras_bpn.models.progress import EpochCounter
 from keras_bpn.models.progress import TaskProgbarLogger
+from keras_bpn.models.progress import with_first
 from keras_bpn.models.progress import with_progress
 
 X, Y = np.ones((8, 2), "float32"), np.ones((8, 1), "float32")
@@ -112,7 +113,7 @@ def test_epochs_are_counted():
             Y,
             epochs=epochs,
             verbose=0,
-            callbacks=EpochCounter().added_to([]),
+            callbacks=with_first([], model, EpochCounter()),
         )
     assert model._epochs == 5
 
@@ -130,7 +131,7 @@ def test_counter_comes_before_the_callbacks(form):
         "tuple": (look,),
         "managed": keras.callbacks.CallbackList([look], model=model),
     }[form]
-    callbacks = EpochCounter().added_to(callbacks)
+    callbacks = with_first(callbacks, model, EpochCounter())
     if form == "managed":
         callbacks.on_epoch_end(0)
         callbacks.on_epoch_end(1)
@@ -140,5 +141,5 @@ def test_counter_comes_before_the_callbacks(form):
 
 
 def test_counter_without_callbacks():
-    (counter,) = EpochCounter().added_to(None)
-    assert isinstance(counter, EpochCounter)
+    counter = EpochCounter()
+    assert with_first(None, made(), counter) == [counter]

@@ -164,6 +164,27 @@ def test_weights_of_a_task_in_training_can_be_restored(tmp_path):
     other.consolidate(*make_data(1))
 
 
+@pytest.mark.parametrize("method", ["EWC", "GEM", "LwF", "BD+SI"])
+def test_weights_of_an_earlier_task_take_later_ones_back(tmp_path, method):
+    inputs = keras.Input((6,))
+    x = keras_bpn.layers.BPNDense(8, activation="relu", hidden_dim=4)(inputs)
+    x = keras_bpn.layers.BPNDense(6, hidden_dim=4)(x)
+    x = keras_bpn.layers.ClassMask("seen")(x)
+    model = keras_bpn.BPNModel(inputs, x)
+    settings = {"memory_per_class": 3} if method == "GEM" else {}
+    compile_model(model, **keras_bpn.methods.get(method, **settings))
+    train_tasks(model, "a")
+    model.save_weights(tmp_path / "model.weights.h5")
+    expected = full_state(model)
+    train_tasks(model, "b")
+    later = full_state(model)
+    model.load_weights(tmp_path / "model.weights.h5")
+    assert model.tasks == ("a",) and model.task == "a"
+    assert_equal(full_state(model), expected)
+    train_tasks(model, "b")
+    assert_equal(full_state(model), later)
+
+
 def test_a_folder_is_written_and_replaced_too(tmp_path):
     model = train_tasks(compile_model(make_model()), "a")
     for _ in range(2):

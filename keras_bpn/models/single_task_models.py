@@ -1,0 +1,291 @@
+import json
+import pathlib
+
+import keras
+import numpy as np
+
+from keras_bpn.models import checks
+from keras_bpn.models.atomic import written_beside
+from keras_bpn.models.storage import Storage
+from keras_bpn.models.task_registry import TaskRegistry
+
+_TASKS_FILE = "tasks.json"
+
+
+class SingleTaskModels:
+    """Single-task learning: a fresh network for every task.
+
+    Nothing is shared, so nothing is forgotten, and a whole network is stored
+    per task. This is the upper bound that methods with one network are measured
+    against (STL in the paper). It is trained and used like a
+    `keras_bpn.BPNModel`, so that a comparison is a loop over methods; see
+    `keras_bpn.methods.build`.
+
+    Args:
+        make_model: Function without arguments that returns a new
+            `keras_bpn.BPNModel`.
+
+    Example:
+
+    >>> def make_model():
+    ...     inputs = keras.Input((64,))
+    ...     x = keras_bpn.layers.BPNDense(32, activation="relu")(inputs)
+    ...     outputs = keras_bpn.layers.BPNDense(10, activation="softmax")(x)
+    ...     return keras_bpn.BPNModel(inputs, outputs)
+    >>> models = keras_bpn.models.SingleTaskModels(make_model)
+    >>> models.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    >>> x, y = np.random.rand(100, 64), np.random.randint(2, size=100)
+    >>> history = models.fit(x, y, task="0/1", verbose=0)
+    >>> history = models.fit(x, y + 2, task="2/3", verbose=0)
+    >>> models.predict(x, task="0/1", verbose=0).shape
+    (100, 10)
+    """
+
+    def __init__(self, make_model):
+        self.make_model = make_model
+        self._registry = TaskRegistry()
+        self._networks = {}
+        self._compile_arguments = None
+        self._next = make_model()
+        self._task = None
+
+    # Tasks.
+
+    @property
+    def tasks(self):
+        """Names of all tasks, in the order in which they came."""
+        return self._registry.names
+
+    @property
+    def task(self):
+        """Name of the task whose network is used where none is named."""
+        return self._task
+
+    @task.setter
+    def task(self, name):
+        self._registry.row(name)
+        self._task = name
+
+    @property
+    def task_classes(self):
+        """As `BPNModel.task_classes`."""
+        return {
+            task: network.task_classes[task]
+            for task, network in self._networks.items()
+            if task in network.task_classes
+        }
+
+    def network(self, task=None):
+        """Returns the `BPNModel` of a task."""
+        name = self._task if task is None else task
+        if name is None:
+            raise ValueError(
+                "Expected the name of a task, because every task has a network "
+                f"of its own: one of {list(self.tasks)}. Received: task=None"
+            )
+        self._registry.row(name)
+        return self._networks[name]
+
+    def add_task(self, name, classes=None):
+        """Adds a task and makes its network; as `BPNModel.add_task`."""
+        if name in self._registry:
+            self._registry.add(name)  # Says what is wrong.
+        self._next.add_task(name, classes)
+        self._registry.add(name)
+        self._networks[name] = self._next
+        self._make_next()
+
+    def _make_next(self):
+        """Makes the network of a task to come."""
+        self._next = self.make_model()
+        if self._compile_arguments is not None:
+            self._compile(self._next)
+
+    # Training and use.
+
+    def compile(self, *args, **kwargs):
+        """Takes the arguments of `BPNModel.compile` for all networks.
+
+        Each network has copies of the optimizer and the metrics of its own.
+        Networks that are not shared need no protection: `consolidation` has to
+        be `None`. They have no bias units unless `direction` is given.
+        """
+        kwargs = {"direction": None, **kwargs}
+        if kwargs.get("consolidation") is not None:
+            raise ValueError(
+                "Expected `consolidation=None`: a network of one task has "
+                "nothing to protect. Received: consolidation="
+                f"{kwargs['consolidation']!r}"
+            )
+        self._next.compile(*_copy(args), **_copy(kwargs))
+        self._compile_arguments = (args, kwargs)
+        for network in self._networks.values():
+            self._compile(network)
+
+    def _compile(self, network):
+        args, kwargs = self._compile_arguments
+        network.compile(*_copy(args), **_copy(kwargs))
+
+    def fit(self, *args, task=None, consolidate=True, **kwargs):
+        """Trains the network of a task; as `BPNModel.fit`."""
+        if self._compile_arguments is None:
+            raise ValueError("Expected `compile()` to be called before `fit()`")
+        task = self._registry.open_task if task is None else task
+        self._registry.check_trainable(task)
+        state, networks = self._registry.get_state(), dict(self._networks)
+        mode = self._task
+        network = self._networks.get(task, self._next)
+        if task not in self._registry:
+            self._registry.add(task)
+            self._networks[task] = network
+        self._registry.start(task)
+        self._task = task
+        try:
+            history = network.fit(
+                *args, task=task, consolidate=consolidate, **kwargs
+            )
+        except BaseException:
+            if network._registry.is_new(task):
+                # Not a single step was taken.
+                self._registry.set_state(state)
+                self._networks, self._task = networks, mode
+            elif network is self._next:
+                self._make_next()
+            raise
+        if network is self._next:
+            self._make_next()
+        if consolidate:
+            self._registry.end_open_task()
+        return history
+
+    def consolidate(self, *args, **kwargs):
+        """Ends the open task; as `BPNModel.consolidate`."""
+        if self._registry.open_task is None:
+            raise ValueError(
+                "Only an open task can be ended. "
+                f"Received: no open task among {list(self.tasks)}"
+            )
+        self._networks[self._registry.open_task].consolidate(*args, **kwargs)
+        self._registry.end_open_task()
+
+    def evaluate(self, *args, task=None, **kwargs):
+        """As `BPNModel.evaluate`, with the network of the task."""
+        network = self.network(task)
+        return network.evaluate(*args, task=task or self._task, **kwargs)
+
+    def predict(self, x, *args, task=None, **kwargs):
+        """As `BPNModel.predict`, with the network of the task or tasks."""
+        if task is None or isinstance(task, str):
+            network = self.network(task)
+            name = task or self._task
+            return network.predict(x, *args, task=name, **kwargs)
+        return self._mixed(
+            x, task, lambda n, x, t: n.predict(x, *args, task=t, **kwargs)
+        )
+
+    def __call__(self, x, *args, task=None, **kwargs):
+        if task is None or isinstance(task, str):
+            network = self.network(task)
+            return network(x, *args, task=task or self._task, **kwargs)
+        return keras.ops.convert_to_tensor(
+            self._mixed(x, task, lambda n, x, t: n(x, *args, task=t, **kwargs))
+        )
+
+    def _mixed(self, x, tasks, function):
+        """Returns one row of outputs per example, each from its own network."""
+        checks.check_lengths(tasks, x)
+        names = np.array(tasks)
+        places, parts = [], []
+        for name in dict.fromkeys(tasks):
+            chosen = np.flatnonzero(names == name)
+            part = keras.tree.map_structure(lambda a: a[chosen], x)
+            outputs = function(self.network(name), part, name)
+            places.append(chosen)
+            parts.append(keras.ops.convert_to_numpy(outputs))
+        width = max(part.shape[-1] for part in parts)
+        padding = [(0, 0)] * (parts[0].ndim - 1)
+        parts = [
+            np.pad(
+                part,
+                [*padding, (0, width - part.shape[-1])],
+                constant_values=-1e4,
+            )
+            for part in parts
+        ]
+        order = np.argsort(np.concatenate(places))
+        return np.concatenate(parts)[order]
+
+    def storage(self):
+        """Returns what each task adds to what has to be stored: a network."""
+        networks = list(self._networks.values()) or [self._next]
+        network = networks[0].storage()
+        added = network.parameters + network.parameters_per_task
+        size = 4 * network.parameters + network.bytes_per_task
+        return Storage({"network": size}, network.parameters, added)
+
+    # Files.
+
+    def save(self, filepath, overwrite=True):
+        """Saves all networks to a folder, from which `load()` goes on.
+
+        Args:
+            filepath: Path of the folder.
+            overwrite: Whether to replace what is there.
+        """
+        path = pathlib.Path(filepath)
+        if path.exists() and not overwrite:
+            raise FileExistsError(
+                "Expected a path where nothing is, or `overwrite=True`. "
+                f"Received: filepath={path}"
+            )
+        with written_beside(path) as temporary:
+            temporary.mkdir(parents=True)
+            state = {"tasks": self._registry.get_state(), "task": self._task}
+            (temporary / _TASKS_FILE).write_text(json.dumps(state))
+            for i, network in enumerate(self._networks.values()):
+                network.save(temporary / f"{i}.keras")
+            self._next.save(temporary / "next.keras")
+
+    @classmethod
+    def load(cls, filepath, make_model):
+        """Returns what `save()` wrote.
+
+        Args:
+            filepath: Path of the folder.
+            make_model: As for the class; makes the networks of later tasks.
+        """
+        path = pathlib.Path(filepath)
+        if not (path / _TASKS_FILE).is_file():
+            raise ValueError(
+                "Expected a folder that `SingleTaskModels.save` wrote. "
+                f"Received: filepath={path}"
+            )
+        state = json.loads((path / _TASKS_FILE).read_text())
+        models = cls.__new__(cls)
+        models.make_model = make_model
+        models._registry = TaskRegistry()
+        models._registry.set_state(state["tasks"])
+        models._task = state["task"]
+        models._next = keras.models.load_model(path / "next.keras")
+        models._networks = {
+            task: keras.models.load_model(path / f"{i}.keras")
+            for i, task in enumerate(models.tasks)
+        }
+        models._compile_arguments = None
+        if models._next.compiled:
+            config = models._next.get_compile_config()
+            arguments = keras.saving.deserialize_keras_object(config)
+            models._compile_arguments = ((), arguments)
+        return models
+
+
+def _copy(arguments):
+    """Returns compile arguments with optimizers and metrics of their own."""
+    stateful = (keras.optimizers.Optimizer, keras.metrics.Metric)
+
+    def copy(argument):
+        if not isinstance(argument, stateful):
+            return argument
+        return type(argument).from_config(argument.get_config())
+
+    return keras.tree.map_structure(copy, arguments)
