@@ -1,8 +1,12 @@
+import re
+
 import keras
+import numpy as np
 import tensorflow as tf
 
-# How many calls of the training function go by between two looks.
+# How many calls of a function compiled by XLA go by between two looks.
 _INTERVAL = 100
+_MARK = "keras_bpn: gradients are not finite"
 
 
 class StepGuard(keras.callbacks.Callback):
@@ -10,9 +14,11 @@ class StepGuard(keras.callbacks.Callback):
 
     One NaN in one gradient would be in all weights two steps later, and in
     everything that is stored when the task ends. A step with such a gradient
-    is not taken, nor is any step after it, so that the weights stay as they
-    were; the error that names the variable is raised outside of the compiled
-    function, where XLA allows none.
+    is not taken, and an error names the variable.
+
+    XLA knows no errors. There, such a step and all that follow are passed over,
+    so that the weights stay as they were, until the error can be raised outside
+    of the compiled function.
 
     Where the loss is scaled for half precision, the optimizer skips such steps
     itself and goes on with a smaller scale, and the guard stands back.
@@ -23,43 +29,63 @@ class StepGuard(keras.callbacks.Callback):
         # One more than the place of the variable; zero if there was none.
         self._refused = tf.Variable(0, dtype=tf.int64, trainable=False)
 
-    def update(self, gradients, apply):
-        """Calls `apply` if all gradients are finite and always were.
+    def update(self, gradients, apply, in_xla):
+        """Calls `apply` if all gradients are finite.
 
         Args:
-            gradients: List of gradients, some of them `None`.
+            gradients: List of the gradients of `guarded_variables()`, some of
+                them `None`.
             apply: Function without arguments and results.
+            in_xla: Boolean, whether this is compiled by XLA.
         """
         # A sum is finite if all of its terms are, and takes one pass.
-        sums = [
-            tf.reduce_sum(_values(g), keepdims=False)
-            if g is not None
-            else tf.zeros(())
-            for g in gradients
-        ]
-        sums = tf.stack([tf.cast(s, tf.float32) for s in sums])
-        bad = tf.logical_not(tf.math.is_finite(sums))
-        place = tf.where(tf.reduce_any(bad), 1 + tf.argmax(bad), 0)
-        refused = tf.where(self._refused > 0, self._refused, place)
+        sums = tf.stack([_sum(gradient) for gradient in gradients])
+        finite = tf.math.is_finite(tf.reduce_sum(sums))
+        if in_xla:
+            self._update_in_xla(sums, finite, apply)
+            return
+        # Cheaper than a condition around the update, which would have to
+        # carry all variables and gradients.
+        checked = tf.debugging.Assert(
+            finite, [_MARK, sums], summarize=len(gradients)
+        )
+        with tf.control_dependencies(None if checked is None else [checked]):
+            apply()
 
+    def _update_in_xla(self, sums, finite, apply):
         def refuse():
-            self._refused.assign(refused)
+            bad = tf.logical_not(tf.math.is_finite(sums))
+            place = 1 + tf.argmax(bad)
+            first = tf.where(self._refused > 0, self._refused, place)
+            self._refused.assign(first)
 
-        tf.cond(refused > 0, refuse, lambda: _without_result(apply))
+        def take():
+            apply()
+
+        tf.cond(tf.logical_and(finite, self._refused == 0), take, refuse)
+
+    def explain(self, error, model):
+        """Raises the error of a refused step, if that is what it was.
+
+        Args:
+            error: Exception that TensorFlow raised.
+            model: The model that was trained.
+        """
+        _, mark, rest = str(error).partition(_MARK)
+        if not mark:
+            return
+        # The sums stand behind it: in brackets in a graph, on a line of their
+        # own where steps run eagerly.
+        (sums,) = re.findall(r"[\[\n]([^\]\n]*)", rest)[:1]
+        sums = np.array(re.findall(r"[-+.\w]+", sums), "float32")
+        raise _refusal(model, np.argmin(np.isfinite(sums))) from None
 
     def check(self, model):
-        """Raises if a step was refused since the last look."""
+        """Raises if XLA passed over a step since the last look."""
         place = int(self._refused.numpy())
-        if not place:
-            return
-        self._refused.assign(0)
-        variable = model.trainable_variables[place - 1]
-        raise ValueError(
-            "Expected finite gradients. The step was refused, and the weights "
-            "are as they were before it. Look for values in the data that are "
-            "not finite, or lower the learning rate. "
-            f"Received: a gradient of '{variable.path}' with NaN or infinity"
-        )
+        if place:
+            self._refused.assign(0)
+            raise _refusal(model, place - 1)
 
     def on_train_batch_end(self, batch, logs=None):
         if batch % _INTERVAL == 0:
@@ -69,9 +95,28 @@ class StepGuard(keras.callbacks.Callback):
         self.check(self.model)
 
 
-def _values(gradient):
-    return getattr(gradient, "values", gradient)
+def guarded_variables(model):
+    """Returns the variables whose gradients have to be looked at.
+
+    Those of the bias units need not be: they are sums over the same gradients
+    at a layer's outputs as those of its shared weights.
+    """
+    factors = {id(v) for bias in model.task_biases for v in bias.factors}
+    return [v for v in model.trainable_variables if id(v) not in factors]
 
 
-def _without_result(function):
-    function()
+def _refusal(model, place):
+    variable = guarded_variables(model)[place]
+    return ValueError(
+        "Expected finite gradients. The step was refused, and the weights are "
+        "as they were before it. Look for values in the data that are not "
+        "finite, or lower the learning rate. "
+        f"Received: a gradient of '{variable.path}' with NaN or infinity"
+    )
+
+
+def _sum(gradient):
+    if gradient is None:
+        return tf.zeros(())
+    values = getattr(gradient, "values", gradient)
+    return tf.cast(tf.reduce_sum(values), tf.float32)

@@ -227,13 +227,14 @@ class TaskTrainer(TaskModel):
             self.task = task
             first_step = int(self.optimizer.iterations.numpy())
             yield
-        except BaseException:
+        except BaseException as error:
             if first_step in (None, int(self.optimizer.iterations.numpy())):
                 if not is_open:
                     self._cancel_task(task, known)
                 self._registry.set_state(tasks)
                 self._mode.assign(mode)
                 self._mark_open_row()
+            self._guard.explain(error, self)
             raise
 
     def _start_task(self, task, data):
@@ -291,7 +292,11 @@ class TaskTrainer(TaskModel):
                 "`fit(x, y, task=..., consolidate=False)` first. "
                 f"Received: no open task among {list(self.tasks)}"
             )
-        logs = super().train_on_batch(x, y, *args, **kwargs)
+        try:
+            logs = super().train_on_batch(x, y, *args, **kwargs)
+        except tf.errors.InvalidArgumentError as error:
+            self._guard.explain(error, self)
+            raise
         self._guard.check(self)
         return logs
 

@@ -4,6 +4,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bpn.models.optimizer_state import loss_scale
+from keras_bpn.models.step_guard import guarded_variables
 
 
 def update_weights(model, gradients, guard):
@@ -41,11 +42,10 @@ def update_weights(model, gradients, guard):
                 gradients[id(variable)] = _beneficial_step(
                     variable, gradients[id(variable)], model.epsilon
                 )
-    gradients = [gradients[id(v)] for v in variables]
 
     def apply():
         # Keras overwrites the perturbations by what stands for their gradient.
-        model.optimizer.apply(gradients, variables)
+        model.optimizer.apply([gradients[id(v)] for v in variables], variables)
         if model.consolidation is not None:
             model.consolidation.after_update(model, task_gradients)
 
@@ -55,7 +55,8 @@ def update_weights(model, gradients, guard):
     if scale is not None or replicas > 1:
         apply()
     else:
-        guard.update(gradients, apply)
+        guarded = [gradients[id(v)] for v in guarded_variables(model)]
+        guard.update(guarded, apply, in_xla=model.jit_compile)
 
 
 def _beneficial_step(variable, gradient, epsilon):

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 
+import keras_bpn
 from keras_bpn.consolidation import EWC
 from tests.helpers import assert_equal
 from tests.helpers import compile_model
@@ -46,6 +47,37 @@ def test_a_step_with_nan_is_refused_and_so_are_those_after_it(options):
         )
     # Two steps were taken, and the third was not.
     assert_equal(*final)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_first_bad_variable_is_named(options):
+    class Root(keras.layers.Layer):
+        def build(self, shape):
+            self.scale = self.add_weight(
+                name="scale", shape=(1, 1), initializer="zeros"
+            )
+
+        def call(self, inputs):
+            # The slope of a square root at zero is infinite.
+            return inputs + keras.ops.sqrt(self.scale)
+
+    inputs = keras.Input((6,))
+    x = keras_bpn.layers.BPNDense(8, activation="relu", hidden_dim=4)(inputs)
+    x = Root(name="root")(x)
+    x = keras_bpn.layers.BPNDense(6, hidden_dim=4)(x)
+    model = compile_model(keras_bpn.BPNModel(inputs, x), **options)
+    weights = values(model.trainable_variables)
+    with pytest.raises(ValueError, match="gradient of 'root/scale'"):
+        train_tasks(model, "a")
+    assert model.tasks == ()
+    assert_equal(
+        values(model.shared_variables),
+        [
+            w
+            for w, v in zip(weights, model.trainable_variables)
+            if any(v is s for s in model.shared_variables)
+        ],
+    )
 
 
 def test_training_can_go_on():
