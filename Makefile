@@ -15,8 +15,9 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 demo: $(INSTALLED)
 	$(RUN) -m reproduce digits
 
+# One process for each core: most of a test's time is tracing, on one core.
 test: $(INSTALLED)
-	$(RUN) -m pytest
+	$(RUN) -m pytest --numprocesses auto
 
 test-slow: $(INSTALLED)
 	$(RUN) -m pytest -m "slow or not slow"

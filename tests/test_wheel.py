@@ -27,7 +27,7 @@ def test_wheel_runs_the_readme_example_elsewhere(tmp_path):
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
     subprocess.run([*pip, "--target", target, wheel], check=True)
     readme = (ROOT / "README.md").read_text()
-    (code,) = re.findall(r"```python\n(.*?)```", readme, re.S)
+    code = re.search(r"```python\n(.*?)```", readme, re.S)[1]
     code = code.replace("epochs=10", "epochs=1") + (
         "\nprint(keras_bpn.__file__)\n"
     )

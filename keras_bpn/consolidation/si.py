@@ -103,8 +103,8 @@ class SI(QuadraticPenalty):
             if gradient is None:
                 continue
             # Where the loss is scaled, a step with gradients that are not
-            # finite is skipped, and moves nothing.
-            gain = ops.where(move == 0, ops.zeros_like(move), gradient * move)
+            # finite is skipped: it moves nothing, and counts nothing.
+            gain = tf.math.multiply_no_nan(gradient, move)
             self.path(variable).assign_sub(gain)
 
     def end_task(self, model, task, data):

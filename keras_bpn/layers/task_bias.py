@@ -168,7 +168,8 @@ class TaskBias(TaskTable):
         task = current_task()
         if task is None or not self._active:
             return bias
-        units = ops.matmul(self.perturbation, self.projection)[0]
+        units = ops.matmul(self.perturbation, self.projection)
+        units = ops.reshape(units, (self.units,))
         if task.row is not task.open_row:
             is_open = ops.expand_dims(ops.equal(task.row, task.open_row), -1)
             units = ops.where(is_open, units, self.rows_of(task))
