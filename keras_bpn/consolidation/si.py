@@ -93,6 +93,9 @@ class SI(QuadraticPenalty):
         return super().adjust_gradients(model, gradients)
 
     def after_update(self, model, task_gradients):
+        scaled = isinstance(
+            model.optimizer, keras.optimizers.LossScaleOptimizer
+        )
         moves = [
             v - old for v, old in zip(model.shared_variables, _step.before)
         ]
@@ -102,9 +105,11 @@ class SI(QuadraticPenalty):
         ):
             if gradient is None:
                 continue
-            # Where the loss is scaled, a step with gradients that are not
-            # finite is skipped: it moves nothing, and counts nothing.
-            gain = tf.math.multiply_no_nan(gradient, move)
+            gain = gradient * move
+            if scaled:
+                # A step with gradients that are not finite was skipped: it
+                # moved nothing, and counts nothing.
+                gain = ops.where(move == 0, ops.zeros_like(move), gain)
             self.path(variable).assign_sub(gain)
 
     def end_task(self, model, task, data):

@@ -28,57 +28,81 @@ class StepGuard(keras.callbacks.Callback):
         super().__init__()
         # One more than the place of the variable; zero if there was none.
         self._refused = tf.Variable(0, dtype=tf.int64, trainable=False)
+        # Of the optimizer, before the latest step.
+        self._iterations = tf.Variable(0, dtype=tf.int64, trainable=False)
 
-    def update(self, gradients, apply, in_xla):
-        """Calls `apply` if all gradients are finite.
+    def update(self, model, gradients, apply, after):
+        """Calls `apply` and `after` if all gradients are finite.
 
         Args:
-            gradients: List of the gradients of `guarded_variables()`, some of
+            model: `BPNModel` in its training step.
+            gradients: List with one gradient per trainable variable, some of
                 them `None`.
-            apply: Function without arguments and results.
-            in_xla: Boolean, whether this is compiled by XLA.
+            apply: Function that takes the list of gradients and updates the
+                trainable variables.
+            after: Function without arguments, called after the update.
         """
+        gradient_of = {
+            id(v): g for v, g in zip(model.trainable_variables, gradients)
+        }
         # A sum is finite if all of its terms are, and takes one pass.
-        sums = tf.stack([_sum(gradient) for gradient in gradients])
+        sums = tf.stack(
+            [_sum(gradient_of[id(v)]) for v in guarded_variables(model)]
+        )
         finite = tf.math.is_finite(tf.reduce_sum(sums))
-        if in_xla:
-            self._update_in_xla(sums, finite, apply)
+        if model.jit_compile:
+
+            def take():
+                apply(gradients)
+                after()
+
+            self._update_in_xla(sums, finite, take)
             return
         # Cheaper than a condition around the update, which would have to
-        # carry all variables and gradients.
-        checked = tf.debugging.Assert(
-            finite, [_MARK, sums], summarize=len(gradients)
-        )
-        with tf.control_dependencies(None if checked is None else [checked]):
-            apply()
+        # carry all variables and gradients. What follows from the gradients
+        # waits for them; the optimizer's count of steps does not, and is put
+        # back in `explain`.
+        count = self._iterations.assign(model.optimizer.iterations)
+        with tf.control_dependencies([count]):
+            checked = tf.debugging.Assert(
+                finite, [_MARK, sums], summarize=sums.shape[0]
+            )
+        checks = None if checked is None else [checked]
+        with tf.control_dependencies(checks):
+            gradients = [g if g is None else tf.identity(g) for g in gradients]
+        apply(gradients)
+        with tf.control_dependencies(checks):
+            after()
 
-    def _update_in_xla(self, sums, finite, apply):
+    def _update_in_xla(self, sums, finite, take):
         def refuse():
             bad = tf.logical_not(tf.math.is_finite(sums))
             place = 1 + tf.argmax(bad)
             first = tf.where(self._refused > 0, self._refused, place)
             self._refused.assign(first)
 
-        def take():
-            apply()
-
         tf.cond(tf.logical_and(finite, self._refused == 0), take, refuse)
 
     def explain(self, error, model):
-        """Raises the error of a refused step, if that is what it was.
+        """Undoes what a refused step did before TensorFlow stopped it.
 
         Args:
             error: Exception that TensorFlow raised.
             model: The model that was trained.
+
+        Returns:
+            The exception to raise in its place, with the variable's name;
+            `error` itself if it is another one.
         """
         _, mark, rest = str(error).partition(_MARK)
         if not mark:
-            return
+            return error
+        model.optimizer.iterations.assign(self._iterations)
         # The sums stand behind it: in brackets in a graph, on a line of their
         # own where steps run eagerly.
         (sums,) = re.findall(r"[\[\n]([^\]\n]*)", rest)[:1]
         sums = np.array(re.findall(r"[-+.\w]+", sums), "float32")
-        raise _refusal(model, np.argmin(np.isfinite(sums))) from None
+        return _refusal(model, np.argmin(np.isfinite(sums)))
 
     def check(self, model):
         """Raises if XLA passed over a step since the last look."""

@@ -228,14 +228,16 @@ class TaskTrainer(TaskModel):
             first_step = int(self.optimizer.iterations.numpy())
             yield
         except BaseException as error:
+            reason = self._guard.explain(error, self)
             if first_step in (None, int(self.optimizer.iterations.numpy())):
                 if not is_open:
                     self._cancel_task(task, known)
                 self._registry.set_state(tasks)
                 self._mode.assign(mode)
                 self._mark_open_row()
-            self._guard.explain(error, self)
-            raise
+            if reason is error:
+                raise
+            raise reason from None
 
     def _start_task(self, task, data):
         if self.consolidation is not None:
@@ -295,8 +297,10 @@ class TaskTrainer(TaskModel):
         try:
             logs = super().train_on_batch(x, y, *args, **kwargs)
         except tf.errors.InvalidArgumentError as error:
-            self._guard.explain(error, self)
-            raise
+            reason = self._guard.explain(error, self)
+            if reason is error:
+                raise
+            raise reason from None
         self._guard.check(self)
         return logs
 

@@ -4,7 +4,6 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bpn.models.optimizer_state import loss_scale
-from keras_bpn.models.step_guard import guarded_variables
 
 
 def update_weights(model, gradients, guard):
@@ -43,20 +42,23 @@ def update_weights(model, gradients, guard):
                     variable, gradients[id(variable)], model.epsilon
                 )
 
-    def apply():
+    def apply(gradients):
         # Keras overwrites the perturbations by what stands for their gradient.
-        model.optimizer.apply([gradients[id(v)] for v in variables], variables)
+        model.optimizer.apply(gradients, variables)
+
+    def after():
         if model.consolidation is not None:
             model.consolidation.after_update(model, task_gradients)
 
+    gradients = [gradients[id(v)] for v in variables]
     # An optimizer that scales the loss refuses such steps by itself, and in
     # a replica no condition may stand around an update.
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if scale is not None or replicas > 1:
-        apply()
+        apply(gradients)
+        after()
     else:
-        guarded = [gradients[id(v)] for v in guarded_variables(model)]
-        guard.update(guarded, apply, in_xla=model.jit_compile)
+        guard.update(model, gradients, apply, after)
 
 
 def _beneficial_step(variable, gradient, epsilon):
