@@ -21,7 +21,7 @@ from benchmarks.training import BATCH_SIZE
 from benchmarks.training import EpochTimer
 
 METHODS = (
-    "fine-tuning",
+    "fine-tuning",  # What the others are measured by.
     "EWC",
     "SI",
     "MAS",
@@ -117,17 +117,24 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--epochs", type=int, default=2, help="per round")
     parser.add_argument("--steps", type=int, default=50, help="per epoch")
-    arguments = parser.parse_args()
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=METHODS[1:],
+        help="measured beside fine-tuning",
+    )
+    arguments = vars(parser.parse_args())
+    methods = [METHODS[0], *arguments.pop("methods")]
     print(
         "| compile options | method | ms per step | ratio | limit | task end |"
     )
     print("|---|---|---|---|---|---|")
     for label, options in OPTIONS.items():
-        times, ends = measure(METHODS, options, **vars(arguments))
+        times, ends = measure(methods, options, **arguments)
         plain = np.quantile(times["fine-tuning"], 0.25)
         for name, seconds in times.items():
             typical = np.quantile(seconds, 0.25)
-            end = ends[name] / (plain * arguments.steps)
+            end = ends[name] / (plain * arguments["steps"])
             print(
                 f"| {label} | {name} | {1000 * typical:.2f} | "
                 f"{typical / plain:.2f} | {LIMITS.get(name, '')} | {end:.2f} |",

@@ -4,6 +4,7 @@ import numbers
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 DIRECTIONS = ("beneficial", "gradient", None)
 HOOKS = (
@@ -50,6 +51,39 @@ def check_consolidation(consolidation):
             "Expected `consolidation` to be an instance of a "
             "`keras_bpn.consolidation` class, or `None`. "
             f"Received: consolidation={consolidation!r}"
+        )
+
+
+def check_data(model, data, consolidate):
+    """Checks the data that a model is to be trained on.
+
+    Args:
+        model: `BPNModel`.
+        data: `TaskData`.
+        consolidate: Boolean, whether the task ends with that data.
+    """
+    if data.in_memory:
+        check_inputs(model.input, data.x)
+        check_labels(model.loss, model.outputs, data.y)
+    elif isinstance(data.x, tf.data.Dataset):
+        spec, _, _ = keras.utils.unpack_x_y_sample_weight(data.x.element_spec)
+        check_inputs(model.input, spec)
+    method = model.consolidation
+    if not consolidate or method is None or not method.needs_data:
+        return
+    advice = (
+        f"{type(method).__name__} reads the data again when the task ends."
+        " Train with `fit(..., consolidate=False)`, then call "
+        "`model.consolidate(...)` with data that can be read then"
+    )
+    if data.x is None:
+        raise ValueError(f"{advice}. Received: x=None")
+    if data.read_once:
+        raise ValueError(f"{advice}. Received: x={data.x!r}")
+    if data.endless:
+        raise ValueError(
+            f"{advice}, or pass `steps_per_epoch`. Received: data that "
+            "does not end"
         )
 
 

@@ -67,6 +67,11 @@ class SingleTaskModels:
         self._task = name
 
     @property
+    def open_task(self):
+        """As `BPNModel.open_task`."""
+        return self._registry.open_task
+
+    @property
     def task_classes(self):
         """As `BPNModel.task_classes`."""
         return {
@@ -130,7 +135,7 @@ class SingleTaskModels:
         """Trains the network of a task; as `BPNModel.fit`."""
         if self._compile_arguments is None:
             raise ValueError("Expected `compile()` to be called before `fit()`")
-        task = self._registry.open_task if task is None else task
+        task = self.open_task if task is None else task
         self._registry.check_trainable(task)
         state, networks = self._registry.get_state(), dict(self._networks)
         mode = self._task
@@ -160,12 +165,12 @@ class SingleTaskModels:
 
     def consolidate(self, *args, **kwargs):
         """Ends the open task; as `BPNModel.consolidate`."""
-        if self._registry.open_task is None:
+        if self.open_task is None:
             raise ValueError(
                 "Only an open task can be ended. "
                 f"Received: no open task among {list(self.tasks)}"
             )
-        self._networks[self._registry.open_task].consolidate(*args, **kwargs)
+        self._networks[self.open_task].consolidate(*args, **kwargs)
         self._registry.end_open_task()
 
     def evaluate(self, *args, task=None, **kwargs):

@@ -1,3 +1,4 @@
+import contextlib
 import re
 
 import keras
@@ -61,7 +62,7 @@ class StepGuard(keras.callbacks.Callback):
         # Cheaper than a condition around the update, which would have to
         # carry all variables and gradients. What follows from the gradients
         # waits for them; the optimizer's count of steps does not, and is put
-        # back in `explain`.
+        # back in `watch`.
         count = self._iterations.assign(model.optimizer.iterations)
         with tf.control_dependencies([count]):
             checked = tf.debugging.Assert(
@@ -83,26 +84,24 @@ class StepGuard(keras.callbacks.Callback):
 
         tf.cond(tf.logical_and(finite, self._refused == 0), take, refuse)
 
-    def explain(self, error, model):
-        """Undoes what a refused step did before TensorFlow stopped it.
+    @contextlib.contextmanager
+    def watch(self, model):
+        """Names the variable where TensorFlow stops a refused step.
 
-        Args:
-            error: Exception that TensorFlow raised.
-            model: The model that was trained.
-
-        Returns:
-            The exception to raise in its place, with the variable's name;
-            `error` itself if it is another one.
+        What the step did before it was stopped is undone.
         """
-        _, mark, rest = str(error).partition(_MARK)
-        if not mark:
-            return error
-        model.optimizer.iterations.assign(self._iterations)
-        # The sums stand behind it: in brackets in a graph, on a line of their
-        # own where steps run eagerly.
-        (sums,) = re.findall(r"[\[\n]([^\]\n]*)", rest)[:1]
-        sums = np.array(re.findall(r"[-+.\w]+", sums), "float32")
-        return _refusal(model, np.argmin(np.isfinite(sums)))
+        try:
+            yield
+        except tf.errors.InvalidArgumentError as error:
+            _, mark, rest = str(error).partition(_MARK)
+            if not mark:
+                raise
+            model.optimizer.iterations.assign(self._iterations)
+            # The sums stand behind it: in brackets in a graph, on a line of
+            # their own where steps run eagerly.
+            (sums,) = re.findall(r"[\[\n]([^\]\n]*)", rest)[:1]
+            sums = np.array(re.findall(r"[-+.\w]+", sums), "float32")
+            raise _refusal(model, np.argmin(np.isfinite(sums))) from None
 
     def check(self, model):
         """Raises if XLA passed over a step since the last look."""

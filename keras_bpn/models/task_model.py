@@ -11,6 +11,7 @@ from keras_bpn.layers.task_table import INITIAL_CAPACITY
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.models import checks
 from keras_bpn.models.progress import with_progress
+from keras_bpn.models.task_classes import check_task_classes
 from keras_bpn.models.task_data import TaskData
 from keras_bpn.models.task_registry import TaskRegistry
 
@@ -101,6 +102,11 @@ class TaskModel(keras.Model):
         self._mode.assign(self._registry.row(name))
 
     @property
+    def open_task(self):
+        """Name of the task that was trained and has not ended, or `None`."""
+        return self._registry.open_task
+
+    @property
     def task_classes(self):
         """Dictionary from the name of a task to the tuple of its labels.
 
@@ -119,33 +125,12 @@ class TaskModel(keras.Model):
                 `TaskHeads` gets a head of that size.
         """
         if classes is not None:
-            classes = self._checked_classes(name, classes)
+            classes = check_task_classes(self, name, classes)
         self._registry.add(name)
         if len(self._registry) > self._capacity:
             self._reserve(2 * self._capacity)
         if classes is not None:
             self._set_classes(name, classes)
-
-    def _checked_classes(self, name, classes):
-        classes = checks.as_classes(classes)
-        if not self.task_heads:
-            checks.check_classes(classes, self.outputs)
-            return classes
-        if classes != tuple(range(len(classes))):
-            raise ValueError(
-                "Expected the labels of a task with a head of its own to count "
-                f"from 0. Received: task={name!r} with classes={classes}"
-            )
-        width = min(heads.width for heads in self.task_heads)
-        open_task = self._registry.open_task
-        if len(classes) > width and open_task is not None:
-            raise ValueError(
-                f"A head with more than {width} outputs, those of the widest "
-                "so far, can be added only while no task is open. End it with "
-                f"`model.consolidate(x, y)` first. Received: task={name!r} "
-                f"with {len(classes)} classes; the open task is {open_task!r}"
-            )
-        return classes
 
     def _set_classes(self, name, classes):
         self._registry.classes[name] = classes
@@ -167,7 +152,7 @@ class TaskModel(keras.Model):
         self.predict_function = None
 
     def _mark_open_row(self):
-        name = self._registry.open_task
+        name = self.open_task
         self._open_row.assign(-1 if name is None else self._registry.row(name))
 
     @contextlib.contextmanager

@@ -13,6 +13,7 @@ from keras_bpn.models.progress import EpochCounter
 from keras_bpn.models.progress import with_first
 from keras_bpn.models.progress import with_progress
 from keras_bpn.models.step_guard import StepGuard
+from keras_bpn.models.task_classes import classes_to_train
 from keras_bpn.models.task_data import TaskData
 from keras_bpn.models.task_model import TaskModel
 from keras_bpn.models.update import update_weights
@@ -77,8 +78,8 @@ class TaskTrainer(TaskModel):
         data = TaskData(
             x, y, sample_weight, batch_size, class_weight, steps_per_epoch
         )
-        self._check_data(data, consolidate)
-        classes = self._classes_to_train(task, data)
+        checks.check_data(self, data, consolidate)
+        classes = classes_to_train(self, task, data)
         if validation_split and validation_data is None:
             data, validation_data = data.split(validation_split)
         callbacks, verbose = with_progress(f"Task '{task}'", verbose, callbacks)
@@ -134,19 +135,19 @@ class TaskTrainer(TaskModel):
             steps: Integer, the number of batches to read from data that does
                 not end by itself.
         """
-        if self._registry.open_task is None:
+        if self.open_task is None:
             raise ValueError(
                 "Only an open task can be ended. Train one with `fit(x, y, "
                 "task=..., consolidate=False)` first. "
                 f"Received: no open task among {list(self.tasks)}"
             )
         data = TaskData(x, y, sample_weight, batch_size, class_weight, steps)
-        self._check_data(data, consolidate=True)
+        checks.check_data(self, data, consolidate=True)
         self._end_task(data)
 
     def _task_to_train(self, task):
         if task is None:
-            task = self._registry.open_task
+            task = self.open_task
             if task is None:
                 raise ValueError(
                     "`fit` needs the name of the task to train, "
@@ -156,66 +157,12 @@ class TaskTrainer(TaskModel):
         self._registry.check_trainable(task)
         return task
 
-    def _classes_to_train(self, task, data):
-        """Returns the labels of a task, or `None` where they are not known."""
-        known = self._registry.classes.get(task)
-        found = None
-        if data.in_memory and checks.is_crossentropy(self.loss):
-            one_hot = checks.is_crossentropy(self.loss, sparse=False)
-            found = data.classes(one_hot)
-        if not found:
-            if known is None and any(t.needs_classes for t in self.task_tables):
-                raise ValueError(
-                    "Expected the classes of the task to be known before it is "
-                    "trained. Add it with `model.add_task(name, classes=...)` "
-                    f"first. Received: task={task!r} without labels in memory"
-                )
-            return known
-        if self.task_heads:
-            found = tuple(range(found[-1] + 1))
-        if known is None:
-            return self._checked_classes(task, found)
-        outside = sorted(set(found) - set(known))
-        if outside and (self.task_heads or self._registry.is_new(task)):
-            raise ValueError(
-                f"Expected labels among the classes of the task, {known}. "
-                f"Received: task={task!r} with labels {outside}"
-            )
-        return tuple(sorted({*known, *found}))
-
-    def _check_data(self, data, consolidate):
-        if data.in_memory:
-            checks.check_inputs(self.input, data.x)
-            checks.check_labels(self.loss, self.outputs, data.y)
-        elif isinstance(data.x, tf.data.Dataset):
-            spec, _, _ = keras.utils.unpack_x_y_sample_weight(
-                data.x.element_spec
-            )
-            checks.check_inputs(self.input, spec)
-        method = self.consolidation
-        if not consolidate or method is None or not method.needs_data:
-            return
-        advice = (
-            f"{type(method).__name__} reads the data again when the task ends."
-            " Train with `fit(..., consolidate=False)`, then call "
-            "`model.consolidate(...)` with data that can be read then"
-        )
-        if data.x is None:
-            raise ValueError(f"{advice}. Received: x=None")
-        if data.read_once:
-            raise ValueError(f"{advice}. Received: x={data.x!r}")
-        if data.endless:
-            raise ValueError(
-                f"{advice}, or pass `steps_per_epoch`. Received: data that "
-                "does not end"
-            )
-
     @contextlib.contextmanager
     def _training(self, task, data, classes):
         """Starts the task, and takes that back if no step could be taken."""
         tasks, known = self._registry.get_state(), self.task_classes
         mode = int(self._mode.numpy())
-        is_open = task == self._registry.open_task
+        is_open = task == self.open_task
         first_step = None
         try:
             if task not in self._registry:
@@ -226,18 +173,16 @@ class TaskTrainer(TaskModel):
                 self._start_task(task, data)
             self.task = task
             first_step = int(self.optimizer.iterations.numpy())
-            yield
-        except BaseException as error:
-            reason = self._guard.explain(error, self)
+            with self._guard.watch(self):
+                yield
+        except BaseException:
             if first_step in (None, int(self.optimizer.iterations.numpy())):
                 if not is_open:
                     self._cancel_task(task, known)
                 self._registry.set_state(tasks)
                 self._mode.assign(mode)
                 self._mark_open_row()
-            if reason is error:
-                raise
-            raise reason from None
+            raise
 
     def _start_task(self, task, data):
         if self.consolidation is not None:
@@ -261,7 +206,7 @@ class TaskTrainer(TaskModel):
         self._registry.classes = classes
 
     def _end_task(self, data):
-        task = self._registry.open_task
+        task = self.open_task
         if self.consolidation is not None:
             with self._in_mode(task):
                 self.consolidation.end_task(self, task, data)
@@ -288,19 +233,14 @@ class TaskTrainer(TaskModel):
 
         A task is opened by `fit(..., consolidate=False)`.
         """
-        if self._registry.open_task is None:
+        if self.open_task is None:
             raise ValueError(
                 "`train_on_batch` trains the open task. Open one with "
                 "`fit(x, y, task=..., consolidate=False)` first. "
                 f"Received: no open task among {list(self.tasks)}"
             )
-        try:
+        with self._guard.watch(self):
             logs = super().train_on_batch(x, y, *args, **kwargs)
-        except tf.errors.InvalidArgumentError as error:
-            reason = self._guard.explain(error, self)
-            if reason is error:
-                raise
-            raise reason from None
         self._guard.check(self)
         return logs
 
