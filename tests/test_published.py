@@ -31,7 +31,7 @@ def single_head_of_seen_classes(x):
 
 
 def learn(model, name, tasks, optimizer, batch_size, epochs, **settings):
-    """Returns the mean accuracy over all tasks after the last."""
+    """Returns the accuracy of every task after the last."""
     model.compile(
         optimizer=optimizer,
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -49,12 +49,10 @@ def learn(model, name, tasks, optimizer, batch_size, epochs, **settings):
             epochs=epochs,
             verbose=0,
         )
-    return np.mean(
-        [
-            model.evaluate(x, y, task=task, batch_size=1000, verbose=0)[1]
-            for task, (_, (x, y)) in tasks.items()
-        ]
-    )
+    return [
+        model.evaluate(x, y, task=task, batch_size=1000, verbose=0)[1]
+        for task, (_, (x, y)) in tasks.items()
+    ]
 
 
 def split(mnist, own_labels):
@@ -103,17 +101,16 @@ def test_split_mnist_with_a_head_for_each_task(mnist, name):
     for seed in SEEDS:
         keras.utils.set_random_seed(seed)
         model = network((400, 400), keras_bpn.layers.TaskHeads())
-        means.append(
-            learn(
-                model,
-                name.split()[-1],
-                split(mnist, own_labels=True),
-                keras.optimizers.Adam(1e-3),
-                128,
-                4,
-                **settings,
-            )
+        accuracies = learn(
+            model,
+            name.split()[-1],
+            split(mnist, own_labels=True),
+            keras.optimizers.Adam(1e-3),
+            128,
+            4,
+            **settings,
         )
+        means.append(np.mean(accuracies))
     print(f"\ntask-incremental {name} {settings}: {np.round(means, 4)}")
     assert np.mean(means) >= published - 0.015
 
@@ -137,17 +134,16 @@ def test_split_mnist_with_one_head(mnist, name):
     for seed in SEEDS:
         keras.utils.set_random_seed(seed)
         model = network((400, 400), single_head_of_seen_classes)
-        means.append(
-            learn(
-                model,
-                name,
-                split(mnist, own_labels=False),
-                keras.optimizers.Adam(1e-3),
-                128,
-                4,
-                **settings,
-            )
+        accuracies = learn(
+            model,
+            name,
+            split(mnist, own_labels=False),
+            keras.optimizers.Adam(1e-3),
+            128,
+            4,
+            **settings,
         )
+        means.append(np.mean(accuracies))
     print(f"\nclass-incremental {name} {settings}: {np.round(means, 4)}")
     assert least <= np.mean(means) <= most
 
@@ -156,7 +152,7 @@ def test_split_mnist_with_one_head(mnist, name):
 def test_si_on_ten_permutations(mnist, seed):
     """Zenke et al. (2017) have 0.9694 with these settings."""
     keras.utils.set_random_seed(seed)
-    mean = learn(
+    accuracies = learn(
         network((2000, 2000), single_head),
         "SI",
         permuted(mnist, 10),
@@ -166,6 +162,7 @@ def test_si_on_ten_permutations(mnist, seed):
         strength=0.1,
         damping=0.1,
     )
+    mean = np.mean(accuracies)
     print(f"\nSI, ten permutations, seed {seed}: {mean:.4f}")
     assert mean >= 0.9694 - 0.015
 
@@ -174,14 +171,34 @@ def test_si_on_ten_permutations(mnist, seed):
     "units, least, most, steps", [(128, 0.4, 0.6, 1000), (2048, 0.85, 1.0, 200)]
 )
 def test_psp_on_fifty_permutations(mnist, units, least, most, steps):
-    """Cheung et al. (2019): about 0.5 with 128 units and 0.9 with 2048."""
+    """Cheung et al. (2019): the first task falls from 0.95 to about 0.5 with
+    128 units, and from 0.96 to about 0.9 with 2048.
+
+    The settings are those of their code, which follows the first task: three
+    hidden layers without biases, pixels of mean 0 and variance 1, and an
+    RMSprop that forgets slowly. It takes 1000 steps for each task with either
+    number of units.
+    """
     keras.utils.set_random_seed(0)
-    model = network((units, units), single_head)
-    (x_train, y_train), _ = mnist
-    (_, test) = mnist
-    size = 128 * steps
-    chosen = np.resize(np.arange(len(x_train)), size)
-    tasks = permuted([(x_train[chosen], y_train[chosen]), test], 50)
-    mean = learn(model, "PSP", tasks, keras.optimizers.RMSprop(1e-4), 128, 1)
-    print(f"\nPSP, {units} units, {steps} steps a task: {mean:.4f}")
-    assert least <= mean <= most
+    x = inputs = keras.Input((784,))
+    for n, activation in [(units, "relu")] * 3 + [(10, None)]:
+        x = keras_bpn.layers.BPNDense(
+            n,
+            activation,
+            use_bias=False,
+            hidden_dim=0,
+            kernel_initializer="glorot_normal",
+        )(x)
+    model = keras_bpn.BPNModel(inputs, x)
+    train, test = [((x - 0.1307) / 0.3081, y) for x, y in mnist]
+    chosen = np.resize(np.arange(len(train[0])), 128 * steps)
+    tasks = permuted([tuple(a[chosen] for a in train), test], 50)
+    optimizer = keras.optimizers.RMSprop(1e-4, rho=0.99, epsilon=1e-8)
+    accuracies = learn(model, "PSP", tasks, optimizer, 128, 1)
+    print(
+        f"\nPSP, {units} units, {steps} steps a task: first task "
+        f"{accuracies[0]:.4f}, last {accuracies[-1]:.4f}, "
+        f"mean {np.mean(accuracies):.4f}"
+    )
+    assert accuracies[-1] > 0.9
+    assert least <= accuracies[0] <= most
