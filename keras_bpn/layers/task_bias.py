@@ -181,6 +181,7 @@ class TaskBias(TaskTable):
         store["projection"] = self.projection
         store["table"] = self.table
         store["active"] = np.array(self._active)
+        store["seed"] = np.array(self.seed)
 
     def load_own_variables(self, store):
         self.reserve(store["table"].shape[0] - 1)
@@ -194,6 +195,7 @@ class TaskBias(TaskTable):
                 )
             variable.assign(value)
         self.active = bool(store["active"])
+        self.seed = int(store["seed"])
 
     def get_config(self):
         return {

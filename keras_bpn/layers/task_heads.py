@@ -234,6 +234,7 @@ class TaskHeads(TaskTable):
     def save_own_variables(self, store):
         for name, variable in self._named_variables().items():
             store[name] = variable
+        store["seed"] = np.array(self.seed)
 
     def load_own_variables(self, store):
         width = store["table"].shape[-1]
@@ -251,6 +252,7 @@ class TaskHeads(TaskTable):
                     f"{variable.shape}. Received: shape={store[name].shape}"
                 )
             variable.assign(store[name])
+        self.seed = int(store["seed"])
 
     def _named_variables(self):
         names = {"kernel": self.kernel, "table": self.table}

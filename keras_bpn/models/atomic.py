@@ -1,8 +1,11 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import uuid
+
+_LEFTOVER = re.compile(r"\.[0-9a-f]{32}-")
 
 
 @contextlib.contextmanager
@@ -16,18 +19,35 @@ def written_beside(path):
         path: Path of a file or folder to write.
     """
     path = pathlib.Path(path)
-    mark = uuid.uuid4().hex
-    temporary = path.with_name(f".{mark}-{path.name}")
+    temporary = _leftover_of(path)
     try:
         yield temporary
+        _flush_all(temporary)
         if temporary.is_dir():
             _replace_folder(temporary, path)
         else:
-            _flush(temporary)
             os.replace(temporary, path)
-            _flush(path.parent)
+        _flush(path.parent)
     finally:
         _remove(temporary)
+
+
+def remove_whole(path):
+    """Removes a file or folder. A kill leaves no part of it at `path`."""
+    doomed = _leftover_of(pathlib.Path(path))
+    os.rename(path, doomed)
+    _remove(doomed)
+
+
+def remove_leftovers(folder):
+    """Removes what a kill in the functions above left in a folder."""
+    for path in pathlib.Path(folder).iterdir():
+        if _LEFTOVER.match(path.name):
+            _remove(path)
+
+
+def _leftover_of(path):
+    return path.with_name(f".{uuid.uuid4().hex}-{path.name}")
 
 
 def _replace_folder(temporary, path):
@@ -42,6 +62,12 @@ def _replace_folder(temporary, path):
         previous.rename(path)
         raise
     _remove(previous)
+
+
+def _flush_all(path):
+    for file in path.rglob("*") if path.is_dir() else ():
+        _flush(file)
+    _flush(path)
 
 
 def _flush(path):

@@ -2,10 +2,9 @@ import json
 import pathlib
 
 import keras
-import numpy as np
 
-from keras_bpn.models import checks
 from keras_bpn.models.atomic import written_beside
+from keras_bpn.models.mixed_batch import run_mixed_batch
 from keras_bpn.models.storage import Storage
 from keras_bpn.models.task_registry import TaskRegistry
 
@@ -48,6 +47,11 @@ class SingleTaskModels:
         self._compile_arguments = None
         self._next = make_model()
         self._task = None
+
+    @property
+    def next_network(self):
+        """The `BPNModel` that a task to come will be trained in."""
+        return self._next
 
     # Tasks.
 
@@ -184,41 +188,20 @@ class SingleTaskModels:
             network = self.network(task)
             name = task or self._task
             return network.predict(x, *args, task=name, **kwargs)
-        return self._mixed(
-            x, task, lambda n, x, t: n.predict(x, *args, task=t, **kwargs)
+        return run_mixed_batch(
+            x,
+            task,
+            lambda x, t: self.network(t).predict(x, *args, task=t, **kwargs),
         )
 
     def __call__(self, x, *args, task=None, **kwargs):
         if task is None or isinstance(task, str):
             network = self.network(task)
             return network(x, *args, task=task or self._task, **kwargs)
-        return keras.ops.convert_to_tensor(
-            self._mixed(x, task, lambda n, x, t: n(x, *args, task=t, **kwargs))
+        outputs = run_mixed_batch(
+            x, task, lambda x, t: self.network(t)(x, *args, task=t, **kwargs)
         )
-
-    def _mixed(self, x, tasks, function):
-        """Returns one row of outputs per example, each from its own network."""
-        checks.check_lengths(tasks, x)
-        names = np.array(tasks)
-        places, parts = [], []
-        for name in dict.fromkeys(tasks):
-            chosen = np.flatnonzero(names == name)
-            part = keras.tree.map_structure(lambda a: a[chosen], x)
-            outputs = function(self.network(name), part, name)
-            places.append(chosen)
-            parts.append(keras.ops.convert_to_numpy(outputs))
-        width = max(part.shape[-1] for part in parts)
-        padding = [(0, 0)] * (parts[0].ndim - 1)
-        parts = [
-            np.pad(
-                part,
-                [*padding, (0, width - part.shape[-1])],
-                constant_values=-1e4,
-            )
-            for part in parts
-        ]
-        order = np.argsort(np.concatenate(places))
-        return np.concatenate(parts)[order]
+        return keras.ops.convert_to_tensor(outputs)
 
     def storage(self):
         """Returns what each task adds to what has to be stored: a network."""
@@ -244,12 +227,7 @@ class SingleTaskModels:
                 f"Received: filepath={path}"
             )
         with written_beside(path) as temporary:
-            temporary.mkdir(parents=True)
-            state = {"tasks": self._registry.get_state(), "task": self._task}
-            (temporary / _TASKS_FILE).write_text(json.dumps(state))
-            for i, network in enumerate(self._networks.values()):
-                network.save(temporary / f"{i}.keras")
-            self._next.save(temporary / "next.keras")
+            self._write(temporary, lambda n, file: n.save(f"{file}.keras"))
 
     @classmethod
     def load(cls, filepath, make_model):
@@ -259,29 +237,65 @@ class SingleTaskModels:
             filepath: Path of the folder.
             make_model: As for the class; makes the networks of later tasks.
         """
-        path = pathlib.Path(filepath)
-        if not (path / _TASKS_FILE).is_file():
-            raise ValueError(
-                "Expected a folder that `SingleTaskModels.save` wrote. "
-                f"Received: filepath={path}"
-            )
-        state = json.loads((path / _TASKS_FILE).read_text())
-        models = cls.__new__(cls)
-        models.make_model = make_model
-        models._registry = TaskRegistry()
-        models._registry.set_state(state["tasks"])
-        models._task = state["task"]
-        models._next = keras.models.load_model(path / "next.keras")
-        models._networks = {
-            task: keras.models.load_model(path / f"{i}.keras")
-            for i, task in enumerate(models.tasks)
-        }
-        models._compile_arguments = None
+        models = cls(make_model)
+        models._read(
+            pathlib.Path(filepath),
+            lambda file: keras.models.load_model(f"{file}.keras"),
+        )
         if models._next.compiled:
             config = models._next.get_compile_config()
             arguments = keras.saving.deserialize_keras_object(config)
             models._compile_arguments = ((), arguments)
         return models
+
+    def save_weights(self, filepath):
+        """Saves the state of all networks, for `load_weights()`.
+
+        Args:
+            filepath: Path of a folder where nothing is yet.
+        """
+        self._write(
+            pathlib.Path(filepath),
+            lambda n, file: n.save_weights(f"{file}.weights.h5"),
+        )
+
+    def load_weights(self, filepath):
+        """Goes back to where the networks were when they were saved.
+
+        Args:
+            filepath: Path of a folder that `save_weights()` wrote.
+        """
+
+        def read(file):
+            self._make_next()
+            self._next.load_weights(f"{file}.weights.h5")
+            return self._next
+
+        self._read(pathlib.Path(filepath), read)
+
+    def _write(self, path, write):
+        path.mkdir(parents=True)
+        state = {"tasks": self._registry.get_state(), "task": self._task}
+        (path / _TASKS_FILE).write_text(json.dumps(state))
+        for i, network in enumerate(self._networks.values()):
+            write(network, path / str(i))
+        write(self._next, path / "next")
+
+    def _read(self, path, read):
+        if not (path / _TASKS_FILE).is_file():
+            raise ValueError(
+                "Expected a folder that `SingleTaskModels` wrote. "
+                f"Received: filepath={path}"
+            )
+        state = json.loads((path / _TASKS_FILE).read_text())
+        registry = TaskRegistry()
+        registry.set_state(state["tasks"])
+        networks = {
+            task: read(path / str(i)) for i, task in enumerate(registry.names)
+        }
+        self._next = read(path / "next")
+        self._registry, self._task = registry, state["task"]
+        self._networks = networks
 
 
 def _copy(arguments):

@@ -123,3 +123,25 @@ def test_classes_are_known():
     models = train_tasks(made(), "a")
     models.add_task("z", classes=[3, 5])
     assert models.task_classes == {"a": (0, 1), "z": (3, 5)}
+
+
+def test_weights_go_back_into_networks_that_are_there(tmp_path):
+    models = train_tasks(made(), "ab")
+    models.save_weights(tmp_path / "weights")
+    other = made()
+    train_tasks(other, "x")
+    other.load_weights(tmp_path / "weights")
+    assert other.tasks == ("a", "b") and other.task == "b"
+    for task in "ab":
+        assert_equal(
+            other.network(task).get_weights(),
+            models.network(task).get_weights(),
+        )
+    for each in (models, other):
+        train_tasks(each, "c")
+    assert_equal(
+        other.network("c").get_weights(), models.network("c").get_weights()
+    )
+    with pytest.raises(ValueError, match="`SingleTaskModels` wrote"):
+        other.load_weights(tmp_path)
+    assert other.tasks == ("a", "b", "c")
