@@ -1,0 +1,62 @@
+import numpy as np
+from matplotlib.axes import Axes
+
+from keras_bpn.plots.inputs import Matrices
+from keras_bpn.plots.inputs import as_matrices
+from keras_bpn.plots.inputs import by_method
+from keras_bpn.plots.inputs import check_error
+from keras_bpn.plots.inputs import means_and_errors
+from keras_bpn.plots.style import axes_or_new
+from keras_bpn.plots.style import count_from_one
+from keras_bpn.plots.style import draw_line
+from keras_bpn.plots.style import finish
+from keras_bpn.plots.style import line_style
+
+
+def average_accuracy(
+    histories_by_method: dict[str, Matrices],
+    ax: Axes | None = None,
+    error: str = "std",
+    legend: bool = True,
+) -> Axes:
+    """Draws the average over tasks so far against the number of tasks.
+
+    As figure 7 (a) of the paper: one line per method, through what was
+    measured. With several seeds, it is their mean, in a band.
+
+    Args:
+        histories_by_method: Dictionary from the name of a method to its
+            `LearningHistory` or `AccuracyMatrix`, or to a list with one for
+            each seed.
+        ax: `matplotlib.axes.Axes` to draw on, or `None` for a new figure.
+        error: What the band reaches up and down to: `"std"`, the standard
+            deviation over seeds, `"standard_error"`, that of the mean, or
+            `"interval"`, the confidence interval of the mean at 95%.
+        legend: Whether to put a legend to the right of the axes.
+
+    Returns:
+        The axes.
+
+    Example:
+
+    >>> history = keras_bpn.evaluation.LearningHistory(["a", "b"])
+    >>> history.record_task("a", {"a": 1.0})
+    >>> history.record_task("b", {"a": 0.5, "b": 1.0})
+    >>> ax = keras_bpn.plots.average_accuracy({"EWC": history})
+    >>> ax.get_xlabel()
+    'tasks learned'
+    """
+    methods = by_method(histories_by_method, as_matrices)
+    check_error(error)
+    ax = axes_or_new(ax)
+    for i, (method, matrices) in enumerate(methods.items()):
+        averages = np.array([matrix.average_so_far() for matrix in matrices])
+        means, errors = means_and_errors(averages, error)
+        # About ten markers per line, not all at the same places.
+        step = max(1, np.count_nonzero(~np.isnan(means)) // 10)
+        style = {**line_style(i), "markevery": (i % step, step)}
+        draw_line(ax, means, errors, label=method, **style)
+    ax.set_xlabel("tasks learned")
+    ax.set_ylabel("average accuracy on tasks so far")
+    ax.xaxis.set_major_locator(count_from_one(len(means))[0])
+    return finish(ax, legend)
