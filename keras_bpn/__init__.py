@@ -15,11 +15,25 @@ if _keras.backend.backend() != "tensorflow":
     )
 
 from keras_bpn import consolidation  # noqa: E402
+from keras_bpn import evaluation  # noqa: E402
 from keras_bpn import layers  # noqa: E402
 from keras_bpn import methods  # noqa: E402
 from keras_bpn import models  # noqa: E402
+from keras_bpn import plots  # noqa: E402
+from keras_bpn import scenarios  # noqa: E402
+from keras_bpn.learning import learn  # noqa: E402
 from keras_bpn.models import BPNModel  # noqa: E402
 
 __version__ = "0.1.0"
 
-__all__ = ["BPNModel", "consolidation", "layers", "methods", "models"]
+__all__ = [
+    "BPNModel",
+    "consolidation",
+    "evaluation",
+    "layers",
+    "learn",
+    "methods",
+    "models",
+    "plots",
+    "scenarios",
+]

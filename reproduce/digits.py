@@ -83,11 +83,12 @@ def run(arguments: argparse.Namespace) -> None:
     progress = ProgressLine(
         len(arguments.methods) * len(TASKS) * arguments.epochs
     )
-    results = {
+    histories = {
         method: learn_tasks(method, data, arguments, progress)
         for method in arguments.methods
     }
     progress.close()
+    results = {method: summarize(h) for method, h in histories.items()}
     table = make_table(results)
     print(table)
     write_text(arguments.output / "table.md", table + "\n")
@@ -105,9 +106,7 @@ def run(arguments: argparse.Namespace) -> None:
         },
     )
     accuracy_over_epochs(
-        {method: result["history"] for method, result in results.items()},
-        TASKS,
-        arguments.epochs,
+        histories,
         "Real digits, two classes per task, single head",
         arguments.output / "accuracy.png",
     )
@@ -147,13 +146,8 @@ def learn_tasks(
     data: dict,
     arguments: argparse.Namespace,
     progress: ProgressLine,
-) -> dict:
-    """Trains one method on all tasks.
-
-    Returns:
-        Its accuracies over epochs and after the last task, and what it stores
-        for a task.
-    """
+) -> keras_bpn.evaluation.LearningHistory:
+    """Trains one method on all tasks."""
     keras.utils.set_random_seed(arguments.seed)
     settings = {}
     if method.startswith("BD+"):
@@ -166,10 +160,10 @@ def learn_tasks(
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         **keras_bpn.methods.get(method, **settings),
     )
-    history = []
+    history = keras_bpn.evaluation.LearningHistory(TASKS)
 
     def after_epoch(epoch, logs):
-        history.append(accuracies(model, data))
+        history.record_epoch(model.task, epoch, logs, accuracies(model, data))
         last = model.task == TASKS[-1] and epoch + 1 == arguments.epochs
         progress.advance(
             f"{method}: task {model.task}, epoch {epoch + 1}", keep=last
@@ -187,17 +181,30 @@ def learn_tasks(
                 keras.callbacks.LambdaCallback(on_epoch_end=after_epoch)
             ],
         )
-    final = accuracies(model, data)
+        history.record_task(
+            task,
+            accuracies(model, data),
+            stored_bytes=model.storage().bytes_per_task,
+        )
+    return history
+
+
+def summarize(history: keras_bpn.evaluation.LearningHistory) -> dict:
+    """Returns accuracies over epochs and after the last task, and what is
+    stored for a task."""
     return {
-        "accuracy": final,
-        "mean": float(np.mean(final)),
-        "bytes_per_task": model.storage().bytes_per_task,
-        "history": history,
+        "accuracy": history.matrix.values[-1].tolist(),
+        "mean": history.matrix.average_accuracy(),
+        "bytes_per_task": history.costs[-1]["stored_bytes"],
+        "history": [
+            [epoch["accuracy"].get(task) for task in TASKS]
+            for epoch in history.epochs
+        ],
     }
 
 
-def accuracies(model, data: dict) -> list:
-    """Returns the test accuracy of every task; `None` before it starts.
+def accuracies(model, data: dict) -> dict[str, float]:
+    """Returns the test accuracy of every task that has started.
 
     All tasks are predicted as one mixed batch.
     """
@@ -206,12 +213,9 @@ def accuracies(model, data: dict) -> list:
     y = np.concatenate([data[task][3] for task in tasks])
     names = [task for task in tasks for _ in data[task][3]]
     correct = np.argmax(model(x, task=names), axis=-1) == y
-    return [
-        float(correct[np.array(names) == task].mean())
-        if task in tasks
-        else None
-        for task in data
-    ]
+    return {
+        task: float(correct[np.array(names) == task].mean()) for task in tasks
+    }
 
 
 def make_table(results: dict) -> str:

@@ -7,10 +7,13 @@ import re
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from matplotlib import pyplot
 
 import keras_bpn
 from tests.helpers import make_data
 from tests.helpers import make_model
+from tests.learning.helpers import build
 
 README = pathlib.Path(__file__).parent.parent / "README.md"
 
@@ -49,7 +52,7 @@ def python_blocks():
 
 
 def test_readme_comparison(monkeypatch):
-    _, code = python_blocks()
+    code = python_blocks()[1]
     monkeypatch.setattr(keras_bpn.methods, "names", lambda: ("STL", "BD+SI"))
     names = {
         "keras": keras,
@@ -64,7 +67,7 @@ def test_readme_comparison(monkeypatch):
 
 def test_readme_example(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, _ = python_blocks()
+    code = python_blocks()[0]
     names = {}
     exec(compile(code, "README.md", "exec"), names)
     model = names["model"]
@@ -74,3 +77,50 @@ def test_readme_example(tmp_path, monkeypatch):
     chosen = names["tasks"]["0/1"]
     x, y = names["x"][chosen], names["y"][chosen]
     assert model.evaluate(x, y, task="0/1", verbose=0)[1] > 0.9
+
+
+def test_readme_task_sequence(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = python_blocks()[2]
+    model = build("BD+EWC")
+    names = {"model": model}
+    exec(
+        compile(code.replace("epochs=10", "epochs=1"), "README.md", "exec"),
+        names,
+    )
+    pyplot.close("all")
+    assert model.tasks == ("0/1", "2/3", "4/5", "6/7", "8/9")
+    assert "average accuracy" in capsys.readouterr().out
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "runs",
+        "digits.csv",
+        "digits.png",
+    }
+
+
+@pytest.mark.data
+def test_readme_data_of_your_own(tmp_path, monkeypatch, mnist):
+    monkeypatch.chdir(tmp_path)
+    code = python_blocks()[3]
+    x, y = make_data(classes=4)
+    generator = np.random.default_rng(0)
+    for i in range(40):
+        folder = tmp_path / "photos" / f"kind {i % 4}"
+        folder.mkdir(parents=True, exist_ok=True)
+        image = generator.integers(256, size=(9, 7, 3)).astype("uint8")
+        (folder / f"{i}.png").write_bytes(tf.io.encode_png(image).numpy())
+    made = []
+    for line in code.splitlines():
+        if not line.startswith("scenario"):
+            continue
+        names = {
+            "SplitClasses": keras_bpn.scenarios.SplitClasses,
+            "x": x,
+            "y": y,
+            "dataset": tf.data.Dataset.from_tensor_slices((x, y)),
+        }
+        exec(line, names)
+        made.append(names["scenario"])
+    assert [len(scenario) for scenario in made] == [5, 2, 2, 2]
+    shapes = [tuple(next(iter(s[0].train))[0].shape[1:]) for s in made]
+    assert shapes == [(28, 28, 1), (6,), (6,), (64, 64, 3)]

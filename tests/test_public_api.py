@@ -5,7 +5,17 @@ import importlib
 import pytest
 
 PUBLIC = {
-    "keras_bpn": ["BPNModel", "consolidation", "layers", "methods", "models"],
+    "keras_bpn": [
+        "BPNModel",
+        "consolidation",
+        "evaluation",
+        "layers",
+        "learn",
+        "methods",
+        "models",
+        "plots",
+        "scenarios",
+    ],
     "keras_bpn.consolidation": [
         "Combination",
         "Consolidation",
@@ -21,6 +31,15 @@ PUBLIC = {
         "SI",
         "SLNID",
     ],
+    "keras_bpn.evaluation": [
+        "AccuracyMatrix",
+        "Comparison",
+        "LearningHistory",
+        "Summary",
+        "compare",
+        "summarize",
+        "summarize_histories",
+    ],
     "keras_bpn.layers": [
         "BPNDense",
         "ClassMask",
@@ -30,6 +49,33 @@ PUBLIC = {
     ],
     "keras_bpn.methods": ["build", "get", "names"],
     "keras_bpn.models": ["BPNModel", "SingleTaskModels", "Storage"],
+    "keras_bpn.plots": [
+        "accuracy_by_group",
+        "accuracy_matrix",
+        "accuracy_over_epochs",
+        "average_accuracy",
+        "decision_regions",
+        "storage_against_accuracy",
+    ],
+    "keras_bpn.scenarios": [
+        "DatasetSequence",
+        "Digits",
+        "Examples",
+        "GaussianClusters",
+        "ObjectRecognition",
+        "PermutedPixels",
+        "Scenario",
+        "SplitClasses",
+        "Task",
+        "builders",
+    ],
+    "keras_bpn.scenarios.builders": [
+        "Chars74k",
+        "FgvcAircraft",
+        "MitIndoorScenes",
+        "StanfordCars",
+        "Voc2012Actions",
+    ],
 }
 
 

@@ -1,0 +1,3 @@
+from keras_bpn.learning.learn import learn
+
+__all__ = ["learn"]
