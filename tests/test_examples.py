@@ -24,11 +24,13 @@ def documented_objects():
         keras_bpn.layers,
         keras_bpn.methods,
         keras_bpn.models,
+        keras_bpn.scenarios,
     ):
         for name in module.__all__:
             documented = getattr(module, name)
-            if "Example:" in documented.__doc__:
+            if callable(documented) and "Example:" in documented.__doc__:
                 yield documented
+    yield keras_bpn.learn
 
 
 @pytest.mark.parametrize(

@@ -75,10 +75,21 @@ def learn(
 
     Example:
 
+    >>> inputs = keras.Input((64,))
+    >>> outputs = keras_bpn.layers.BPNDense(10)(inputs)
+    >>> model = keras_bpn.BPNModel(inputs, outputs)
+    >>> model.compile(
+    ...     optimizer="adam",
+    ...     loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    ...     metrics=["accuracy"],
+    ...     consolidation=keras_bpn.consolidation.EWC(2e3),
+    ... )
     >>> scenario = keras_bpn.scenarios.Digits()
-    >>> history = keras_bpn.learn(model, scenario, epochs=5, verbose=0)
-    >>> history.matrix.average_accuracy()
-    >>> history.matrix.forgetting()
+    >>> history = keras_bpn.learn(model, scenario, epochs=2, verbose=0)
+    >>> model.tasks
+    ('0/1', '2/3', '4/5', '6/7', '8/9')
+    >>> history.matrix.values.shape
+    (5, 5)
     """
     batch_size = scenario.batch_size if batch_size is None else batch_size
     arguments = {

@@ -4,9 +4,9 @@ import json
 
 import keras
 
-# Drawn at random where the user gives none; a run that goes on has those that
-# it started with.
-_IGNORED = ("name", "seed")
+# Drawn at random or counted where the user gives none, or, as the width of
+# heads, different as tasks come. A run that goes on has what it started with.
+_IGNORED = ("name", "seed", "width")
 
 
 def describe_run(model, scenario, arguments: dict) -> dict:
@@ -37,11 +37,9 @@ def describe_run(model, scenario, arguments: dict) -> dict:
         },
         "learn": arguments,
     }
-    settings = _without_names(json.loads(json.dumps(settings, default=repr)))
+    settings = _without_names(_plain(settings))
     # Names and seeds in there are the user's.
-    config = scenario.get_config()
-    settings["scenario"] = json.loads(json.dumps(config, default=repr))
-    return settings
+    return {**settings, "scenario": _plain(scenario.get_config())}
 
 
 def network_of(model):
@@ -70,6 +68,12 @@ def differences(first, second, path: str = "") -> list[str]:
         for name, a, b in pairs
         for line in differences(a, b, f"{path}.{name}" if path else str(name))
     ]
+
+
+def _plain(value):
+    """Returns what is left of a value in JSON, the same in every process."""
+    text = json.dumps(value, default=lambda other: type(other).__name__)
+    return json.loads(text)
 
 
 def _without_names(value):

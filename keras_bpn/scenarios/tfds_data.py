@@ -1,7 +1,9 @@
+import contextlib
 import functools
 
 import numpy as np
 import tensorflow_datasets as tfds
+from absl import logging
 
 from keras_bpn.scenarios.prepare import find_builder
 from keras_bpn.scenarios.prepare import prepare
@@ -122,12 +124,24 @@ class TFDSData(RecordData):
             decoders = tfds.decode.PartialDecoding(
                 dict.fromkeys(keys, True), decoders
             )
-        return self.builder.as_dataset(
-            split=self._specs[split],
-            shuffle_files=False,
-            decoders=decoders,
-            read_config=tfds.ReadConfig(try_autocache=False),
-        )
+        with _without_warnings():
+            return self.builder.as_dataset(
+                split=self._specs[split],
+                shuffle_files=False,
+                decoders=decoders,
+                read_config=tfds.ReadConfig(try_autocache=False),
+            )
+
+
+@contextlib.contextmanager
+def _without_warnings():
+    """Mutes TFDS, which warns of what it uses itself to skip decoding."""
+    level = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
 
 
 def _feature_keys(info, label):

@@ -8,6 +8,7 @@ and in the end both must have the same accuracies and weights to the bit.
 """
 
 import argparse
+import itertools
 import os
 import pathlib
 import random
@@ -127,7 +128,7 @@ def kill_once(process, moment, generator):
     """Kills a process at a moment.
 
     Returns:
-        Whether it was still running.
+        Whether it was still running, with work left to do.
     """
     skipped = generator.randrange(3)
     for line in process.stdout:
@@ -136,42 +137,54 @@ def kill_once(process, moment, generator):
                 time.sleep(generator.random() * MOMENTS[moment])
                 break
             skipped -= 1
-    running = process.poll() is None
+    else:
+        # It came to its end before that.
+        finish(process)
+        return False
+    was_running = process.poll() is None
     process.kill()
     process.communicate()
-    return running
+    return was_running
 
 
 def compare(data, kills, seed, report=print):
-    """Returns how often the run was really killed before it was done.
+    """Kills runs until that was done often enough, and compares each.
 
     Raises:
         AssertionError: If the results differ.
     """
     generator = random.Random(seed)
+    moments = itertools.cycle(ORDER)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         finish(start(data, folder / "calm", folder / "calm.npz"))
         killed = 0
-        for i in range(kills):
-            moment = ORDER[i % len(ORDER)]
-            victim = start(data, folder / "rough", folder / "rough.npz")
-            killed += kill_once(victim, moment, generator)
-            kept = sorted(os.listdir(folder / "rough"))
-            report(f"kill {i + 1} of {kills} ({moment}): {kept}", flush=True)
-        finish(start(data, folder / "rough", folder / "rough.npz"))
-        with (
-            np.load(folder / "calm.npz") as calm,
-            np.load(folder / "rough.npz") as rough,
-        ):
-            if set(calm.files) != set(rough.files):
-                raise AssertionError("The runs have other weights")
-            for name in calm.files:
-                np.testing.assert_array_equal(
-                    rough[name], calm[name], err_msg=name
-                )
-            report(f"Equal to the bit after {killed} kills:\n{calm['matrix']}")
-    return killed
+        for number in itertools.count():
+            place = folder / f"rough-{number}"
+            result = folder / f"rough-{number}.npz"
+            while killed < kills:
+                moment = next(moments)
+                if not kill_once(start(data, place, result), moment, generator):
+                    break
+                killed += 1
+                kept = sorted(os.listdir(place))
+                report(f"kill {killed} of {kills} ({moment}): {kept}")
+            finish(start(data, place, result))
+            assert_same(result, folder / "calm.npz")
+            report(f"Run {number + 1} is equal to the bit")
+            if killed == kills:
+                return
+
+
+def assert_same(first, second):
+    """Checks two results for equality to the bit."""
+    with np.load(first) as first, np.load(second) as second:
+        if set(first.files) != set(second.files):
+            raise AssertionError("The runs have other weights")
+        for name in first.files:
+            np.testing.assert_array_equal(
+                first[name], second[name], err_msg=name
+            )
 
 
 def main():
@@ -192,7 +205,12 @@ def main():
     if arguments.run:
         learn_tasks(arguments.data, *arguments.run)
     else:
-        compare(arguments.data, arguments.kills, arguments.seed)
+        compare(
+            arguments.data,
+            arguments.kills,
+            arguments.seed,
+            report=lambda line: print(line, flush=True),
+        )
 
 
 if __name__ == "__main__":
