@@ -7,7 +7,8 @@ Keras and as BD+EWC. Both are the only work of the process at that time, in turn
 over some rounds; the lower quartile counts, as in `benchmarks.training`.
 
 The second table is the time from asking for a task to its first batch, beside
-an epoch of training on it.
+training on it, for as many epochs as the paper takes: five where classes are
+split (figure 6), and one here, the least there can be, for permuted pixels.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from keras_bpn.scenarios import SplitClasses
 LIMIT = 3.0
 PREPARATION_LIMIT = 0.05
 BATCH_SIZE = 128
+EPOCHS = {SplitClasses: 5, PermutedPixels: 1}
 
 
 def synthetic(shape):
@@ -151,12 +153,14 @@ def main():
                 f"| {delivered / trained:.1f} |",
                 flush=True,
             )
+            epochs = EPOCHS[type(scenario)]
             preparation.append(
                 f"| {label} | {1000 * prepared:.0f} ms | {name} | "
-                f"{1000 * epoch:.0f} ms | {prepared / epoch:.1%} |"
+                f"{epochs} x {1000 * epoch:.0f} ms | "
+                f"{prepared / (epochs * epoch):.1%} |"
             )
     print(f"\nThe ratio is to be at least {LIMIT}.\n")
-    print("| task of | ready in | network | epoch | share |")
+    print("| task of | ready in | network | training | share |")
     print("|---|---|---|---|---|")
     print("\n".join(preparation))
     print(f"\nThe share is to be below {PREPARATION_LIMIT:.0%}.")
