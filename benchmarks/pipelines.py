@@ -157,11 +157,11 @@ def main():
             preparation.append(
                 f"| {label} | {1000 * prepared:.0f} ms | {name} | "
                 f"{epochs} x {1000 * epoch:.0f} ms | "
-                f"{prepared / (epochs * epoch):.1%} |"
+                f"{prepared / (epochs * epoch):.1%} | {prepared / epoch:.1%} |"
             )
     print(f"\nThe ratio is to be at least {LIMIT}.\n")
-    print("| task of | ready in | network | training | share |")
-    print("|---|---|---|---|---|")
+    print("| task of | ready in | network | training | share | of one epoch |")
+    print("|---|---|---|---|---|---|")
     print("\n".join(preparation))
     print(f"\nThe share is to be below {PREPARATION_LIMIT:.0%}.")
     print("".join(f"\n{note}" for note in notes))
