@@ -123,7 +123,7 @@ class LocalInhibition(Consolidation):
                 reduce_retracing=True,
             ),
         )
-        added = weighted_mean(data, step_function)
+        added = weighted_mean(data, step_function, model.distribute_strategy)
         for key, importance in zip(self._keys.values(), added):
             self._variables[key].assign_add(importance)
 

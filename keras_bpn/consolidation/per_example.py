@@ -7,6 +7,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bpn.layers.task_scope import record_calls
+from keras_bpn.models.workers import num_workers
+from keras_bpn.models.workers import sum_over_workers
+from keras_bpn.models.workers import worker_index
 
 
 def mean_moments(model, data, transform, objectives, function):
@@ -44,23 +47,30 @@ def mean_moments(model, data, transform, objectives, function):
             reduce_retracing=True,
         ),
     )
-    return weighted_mean(data, step_function)
+    return weighted_mean(data, step_function, model.distribute_strategy)
 
 
-def weighted_mean(data, step_function):
+def weighted_mean(data, step_function, strategy):
     """Averages over the examples of a task's data.
+
+    Of several workers, each takes every so many batches.
 
     Args:
         data: Iterable of batches `(x, y, sample_weight)`.
         step_function: Function of `(x, y, weights, step)` that returns a list
             of weighted sums over the examples of a batch. `weights` has the
             shape `(batch,)`.
+        strategy: The `tf.distribute.Strategy` of the model.
 
     Returns:
         List of the sums over all batches, divided by the sum of all weights.
     """
+    count, index = num_workers(strategy), worker_index(strategy)
     totals = None
     for step, (x, y, weights) in enumerate(data):
+        is_own = step % count == index
+        if step and not is_own:
+            continue
         x, y, weights = keras.tree.map_structure(
             lambda a: a if a is None else ops.convert_to_tensor(a),
             (x, y, weights),
@@ -69,6 +79,9 @@ def weighted_mean(data, step_function):
         if weights is None:
             weights = ops.ones((size,))
         weights = _one_per_example(weights)
+        if not is_own:
+            # The first batch tells the shapes to workers that have none.
+            weights = ops.zeros_like(weights)
         sums = step_function(x, y, weights, ops.convert_to_tensor(step))
         sums = [*sums, ops.sum(weights)]
         totals = sums if totals is None else list(map(ops.add, totals, sums))
@@ -78,6 +91,7 @@ def weighted_mean(data, step_function):
             "Received: no batch. Data that can be read only once is used up "
             "when the task ends"
         )
+    totals = sum_over_workers(strategy, totals)
     return [total / totals[-1] for total in totals[:-1]]
 
 

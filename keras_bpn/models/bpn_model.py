@@ -1,3 +1,4 @@
+import inspect
 import os
 
 import keras
@@ -5,9 +6,12 @@ import keras
 from keras_bpn.models import checks
 from keras_bpn.models import model_state
 from keras_bpn.models import storage
+from keras_bpn.models import strategy_checks
 from keras_bpn.models.atomic import written_beside
 from keras_bpn.models.optimizer_state import check_sign_steps
+from keras_bpn.models.seeds import agree_on_seeds
 from keras_bpn.models.task_trainer import TaskTrainer
+from keras_bpn.models.workers import is_chief
 
 
 @keras.saving.register_keras_serializable("keras_bpn")
@@ -96,13 +100,26 @@ class BPNModel(TaskTrainer):
         consolidation = self._keep_consolidation(consolidation)
         self._check_same_direction(direction)
         optimizer = args[0] if args else kwargs.get("optimizer", "rmsprop")
-        optimizer = keras.optimizers.get(optimizer)
+        with self.distribute_strategy.scope():
+            optimizer = keras.optimizers.get(optimizer)
         if direction == "beneficial" and optimizer is not None:
             check_sign_steps(optimizer)
         if consolidation is not None:
             consolidation.check(self)
+        arguments = inspect.signature(super().compile).bind(*args, **kwargs)
+        strategy_checks.check_compile(self, optimizer, arguments.arguments)
 
-        super().compile(*args, **kwargs)
+        # Variables are made where those of the model are.
+        with self.distribute_strategy.scope():
+            super().compile(*args, **kwargs)
+            self._set_up(direction, epsilon, consolidation)
+
+    def _set_up(self, direction, epsilon, consolidation):
+        strategy = self.distribute_strategy
+        if strategy.num_replicas_in_sync > 1:
+            # XLA, which "auto" may have chosen, compiles for one device.
+            self.jit_compile = False
+        agree_on_seeds(self, consolidation)
         self.direction = direction
         self.epsilon = float(epsilon)
         self.consolidation = consolidation
@@ -185,7 +202,12 @@ class BPNModel(TaskTrainer):
                 folder.
             overwrite: Whether to replace what is there.
             zipped: As in `keras.Model.save`.
+
+        Where several workers train the model, all may call this, and the chief
+        alone writes.
         """
+        if not is_chief(self.distribute_strategy):
+            return
         if not isinstance(filepath, (str, os.PathLike)):
             return super().save(filepath, overwrite, zipped, **kwargs)
         path = os.fspath(filepath)
@@ -203,6 +225,14 @@ class BPNModel(TaskTrainer):
             )
         with written_beside(path) as temporary:
             super().save(str(temporary), True, zipped, **kwargs)
+
+    def save_weights(self, filepath, *args, **kwargs):
+        """Saves all state, as `keras.Model.save_weights` does.
+
+        Of several workers, the chief alone writes.
+        """
+        if is_chief(self.distribute_strategy):
+            super().save_weights(filepath, *args, **kwargs)
 
     def save_own_variables(self, store):
         model_state.save_state(self, store)

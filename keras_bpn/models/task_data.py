@@ -166,6 +166,9 @@ class TaskData:
         # attempt would be made anew for each epoch.
         options = tf.data.Options()
         options.experimental_optimization.apply_default_optimizations = False
+        options.experimental_distribute.auto_shard_policy = (
+            tf.data.experimental.AutoShardPolicy.DATA
+        )
         return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
 
     def __iter__(self):

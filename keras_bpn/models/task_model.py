@@ -10,6 +10,7 @@ from keras_bpn.layers.task_scope import task_scope
 from keras_bpn.layers.task_table import INITIAL_CAPACITY
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.models import checks
+from keras_bpn.models.multi_worker_trainer import MultiWorkerTrainer
 from keras_bpn.models.progress import with_progress
 from keras_bpn.models.task_classes import check_task_classes
 from keras_bpn.models.task_data import TaskData
@@ -19,7 +20,7 @@ from keras_bpn.models.task_registry import TaskRegistry
 _INPUTS, _ROWS = "keras_bpn_inputs", "keras_bpn_rows"
 
 
-class TaskModel(keras.Model):
+class TaskModel(MultiWorkerTrainer):
     """A functional model that knows its tasks and switches between them.
 
     This is the half of `BPNModel` that uses what was learned: tasks and their
@@ -135,13 +136,15 @@ class TaskModel(keras.Model):
     def _set_classes(self, name, classes):
         self._registry.classes[name] = classes
         row = self._registry.row(name)
-        replaced = [t.set_classes(row, classes) for t in self.task_tables]
+        with self.distribute_strategy.scope():
+            replaced = [t.set_classes(row, classes) for t in self.task_tables]
         if any(replaced):
             self._forget_functions()
 
     def _reserve(self, capacity):
         self._capacity = max(capacity, self._capacity)
-        replaced = [t.reserve(self._capacity) for t in self.task_tables]
+        with self.distribute_strategy.scope():
+            replaced = [t.reserve(self._capacity) for t in self.task_tables]
         if any(replaced):
             self._forget_functions()
 

@@ -7,11 +7,16 @@ from keras import ops
 
 from keras_bpn.layers.task_scope import record_calls
 from keras_bpn.models import checks
+from keras_bpn.models import strategy_checks
 from keras_bpn.models.optimizer_state import rebuild
 from keras_bpn.models.optimizer_state import restart
 from keras_bpn.models.progress import EpochCounter
 from keras_bpn.models.progress import with_first
 from keras_bpn.models.progress import with_progress
+from keras_bpn.models.replicas import fill_empty
+from keras_bpn.models.replicas import num_replicas
+from keras_bpn.models.replicas import weigh_part
+from keras_bpn.models.replicas import without_filling
 from keras_bpn.models.step_guard import StepGuard
 from keras_bpn.models.task_classes import classes_to_train
 from keras_bpn.models.task_data import TaskData
@@ -78,6 +83,7 @@ class TaskTrainer(TaskModel):
         data = TaskData(
             x, y, sample_weight, batch_size, class_weight, steps_per_epoch
         )
+        strategy_checks.check_fit(self, task, data, consolidate)
         checks.check_data(self, data, consolidate)
         classes = classes_to_train(self, task, data)
         if validation_split and validation_data is None:
@@ -142,6 +148,7 @@ class TaskTrainer(TaskModel):
                 f"Received: no open task among {list(self.tasks)}"
             )
         data = TaskData(x, y, sample_weight, batch_size, class_weight, steps)
+        strategy_checks.check_fit(self, self.open_task, data, consolidate=True)
         checks.check_data(self, data, consolidate=True)
         self._end_task(data)
 
@@ -221,7 +228,8 @@ class TaskTrainer(TaskModel):
         if factors != [id(v) for t in self.task_tables for v in t.factors]:
             # A wider head has other variables.
             if getattr(self, "optimizer", None) is not None:
-                rebuild(self.optimizer, self.trainable_variables)
+                with self.distribute_strategy.scope():
+                    rebuild(self.optimizer, self.trainable_variables)
 
     def _forget_functions(self):
         super()._forget_functions()
@@ -245,8 +253,9 @@ class TaskTrainer(TaskModel):
         return logs
 
     def train_step(self, data):
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        part = keras.utils.unpack_x_y_sample_weight(data)
+        x, y, sample_weight = fill_empty(part)
+        replicas = num_replicas()
         with tf.GradientTape() as tape:
             with record_calls() as calls:
                 y_pred = self._call_in_row(self._open_row, x, training=True)
@@ -262,13 +271,15 @@ class TaskTrainer(TaskModel):
                 if extra is not None:
                     # One replica's share, as the loss is.
                     loss = loss + ops.cast(extra / replicas, loss.dtype)
-            scaled_loss = self.optimizer.scale_loss(loss)
+            scaled_loss = self.optimizer.scale_loss(weigh_part(loss, part[0]))
         gradients = tape.gradient(scaled_loss, self.trainable_variables)
         update_weights(self, gradients, self._guard)
 
         # The loss is one replica's share of the mean over all replicas.
         loss = loss * replicas
         tracker = next(m for m in self.metrics if m.name == "loss")
+        x, y, sample_weight = part
         batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
         tracker.update_state(loss, sample_weight=batch_size)
+        y_pred = without_filling(y_pred, batch_size)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
