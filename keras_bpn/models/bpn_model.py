@@ -12,6 +12,7 @@ from keras_bpn.models.optimizer_state import check_sign_steps
 from keras_bpn.models.seeds import agree_on_seeds
 from keras_bpn.models.task_trainer import TaskTrainer
 from keras_bpn.models.workers import is_chief
+from keras_bpn.models.workers import variable_scope
 
 
 @keras.saving.register_keras_serializable("keras_bpn")
@@ -109,8 +110,7 @@ class BPNModel(TaskTrainer):
         arguments = inspect.signature(super().compile).bind(*args, **kwargs)
         strategy_checks.check_compile(self, optimizer, arguments.arguments)
 
-        # Variables are made where those of the model are.
-        with self.distribute_strategy.scope():
+        with variable_scope(self.distribute_strategy):
             super().compile(*args, **kwargs)
             self._set_up(direction, epsilon, consolidation)
 
@@ -234,8 +234,14 @@ class BPNModel(TaskTrainer):
         if is_chief(self.distribute_strategy):
             super().save_weights(filepath, *args, **kwargs)
 
+    def load_weights(self, filepath, *args, **kwargs):
+        """Loads what `save_weights` wrote."""
+        with variable_scope(self.distribute_strategy):
+            super().load_weights(filepath, *args, **kwargs)
+
     def save_own_variables(self, store):
         model_state.save_state(self, store)
 
     def load_own_variables(self, store):
-        model_state.load_state(self, store)
+        with variable_scope(self.distribute_strategy):
+            model_state.load_state(self, store)

@@ -15,6 +15,7 @@ from keras_bpn.models.progress import with_progress
 from keras_bpn.models.task_classes import check_task_classes
 from keras_bpn.models.task_data import TaskData
 from keras_bpn.models.task_registry import TaskRegistry
+from keras_bpn.models.workers import variable_scope
 
 # Keys under which a mixed batch travels through `predict`.
 _INPUTS, _ROWS = "keras_bpn_inputs", "keras_bpn_rows"
@@ -136,14 +137,14 @@ class TaskModel(MultiWorkerTrainer):
     def _set_classes(self, name, classes):
         self._registry.classes[name] = classes
         row = self._registry.row(name)
-        with self.distribute_strategy.scope():
+        with variable_scope(self.distribute_strategy):
             replaced = [t.set_classes(row, classes) for t in self.task_tables]
         if any(replaced):
             self._forget_functions()
 
     def _reserve(self, capacity):
         self._capacity = max(capacity, self._capacity)
-        with self.distribute_strategy.scope():
+        with variable_scope(self.distribute_strategy):
             replaced = [t.reserve(self._capacity) for t in self.task_tables]
         if any(replaced):
             self._forget_functions()

@@ -22,6 +22,7 @@ from keras_bpn.models.task_classes import classes_to_train
 from keras_bpn.models.task_data import TaskData
 from keras_bpn.models.task_model import TaskModel
 from keras_bpn.models.update import update_weights
+from keras_bpn.models.workers import variable_scope
 
 
 class TaskTrainer(TaskModel):
@@ -228,7 +229,7 @@ class TaskTrainer(TaskModel):
         if factors != [id(v) for t in self.task_tables for v in t.factors]:
             # A wider head has other variables.
             if getattr(self, "optimizer", None) is not None:
-                with self.distribute_strategy.scope():
+                with variable_scope(self.distribute_strategy):
                     rebuild(self.optimizer, self.trainable_variables)
 
     def _forget_functions(self):

@@ -4,11 +4,16 @@ With `tf.distribute.MultiWorkerMirroredStrategy` each runs the same program.
 With all other strategies, and without one, there is one process.
 """
 
+import concurrent.futures
+import contextlib
 import functools
 import zlib
 
 import numpy as np
 import tensorflow as tf
+
+# The types that a worker can send.
+_SENDABLE = (tf.bool, tf.float16, tf.float32, tf.float64, tf.int32, tf.int64)
 
 
 def num_workers(strategy):
@@ -60,6 +65,33 @@ def from_chief(strategy, numbers):
     if num_workers(strategy) == 1:
         return numbers
     return [int(number) for number in _gather(strategy, numbers)[0]]
+
+
+@contextlib.contextmanager
+def variable_scope(strategy):
+    """Makes variables of any type where those of a model are.
+
+    A strategy of several workers gives all of them the chief's initial value.
+    TensorFlow cannot send some types, such as that of keys; variables of these
+    are made by each worker for itself, with values that are the same anyway.
+    """
+
+    def make(next_creator, **kwargs):
+        dtype = kwargs["dtype"]
+        if num_workers(strategy) == 1 or tf.as_dtype(dtype) in _SENDABLE:
+            return next_creator(**kwargs)
+        # A new thread is in the scope of no strategy.
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            return thread.submit(
+                tf.Variable,
+                kwargs["initial_value"],
+                dtype=dtype,
+                trainable=kwargs["trainable"],
+                name=kwargs["name"],
+            ).result()
+
+    with strategy.scope(), tf.variable_creator_scope(make):
+        yield
 
 
 def check_same(strategy, description):
