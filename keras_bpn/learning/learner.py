@@ -9,6 +9,7 @@ from keras_bpn.learning.early_stopping import EarlyStopping
 from keras_bpn.learning.random_state import get_random_state
 from keras_bpn.learning.random_state import set_random_state
 from keras_bpn.learning.resource_meter import ResourceMeter
+from keras_bpn.learning.task_epochs import TaskEpochs
 from keras_bpn.learning.task_evaluator import TaskEvaluator
 from keras_bpn.learning.task_evaluator import evaluation_batches
 from keras_bpn.learning.trackers import EpochTracker
@@ -146,17 +147,23 @@ class Learner:
                 task=task.name,
                 verbose=0,
             )
-            rest = train.batches(
-                self.batch_size, order, self.position.epoch, first
-            )
-            rest = rest.apply(
-                tf.data.experimental.assert_cardinality(self._steps - first)
-            )
+            rest = self._data(train, order, self.position.epoch, first)
             self._fit_until(self.position.epoch + 1, task, rest)
-        batches = train.batches(self.batch_size, order, self._epoch)
-        self._fit_until(self.epochs, task, batches)
+        data = self._data(train, order, self._epoch)
+        self._fit_until(self.epochs, task, data)
 
-    def _fit_until(self, epoch, task, batches):
+    def _data(self, train, seed, epoch, skip=0):
+        """Returns the training data of a task in a form that `fit` takes."""
+        if train.in_memory:
+            return TaskEpochs(train, self.batch_size, seed, epoch, skip)
+        batches = train.batches(self.batch_size, seed, epoch, skip)
+        if skip:
+            batches = batches.apply(
+                tf.data.experimental.assert_cardinality(self._steps - skip)
+            )
+        return batches
+
+    def _fit_until(self, epoch, task, data):
         if self.position.epoch >= epoch or self.early_stopping.stopped:
             return
         self._first_step = self.position.step
@@ -168,7 +175,7 @@ class Learner:
         by_steps = self.save_unit == "steps" and self._saves()
         tracker = StepTracker if by_steps else EpochTracker
         self.model.fit(
-            batches,
+            data,
             task=task.name,
             initial_epoch=self.position.epoch,
             epochs=epoch,

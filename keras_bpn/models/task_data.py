@@ -5,6 +5,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bpn.models.epoch_data import ArrayEpochs
+from keras_bpn.models.epoch_data import EpochData
+
 _BOTH_WEIGHTS = "Expected `sample_weight` or `class_weight`, not both."
 
 
@@ -112,61 +115,32 @@ class TaskData:
         )
         return data, keras.utils.pack_x_y_sample_weight(*last)
 
-    def shuffled(self, seed, epoch):
-        """Returns arrays as a dataset of batches in random order.
-
-        The order of an epoch depends on `seed` and the number of the epoch
-        alone: training that was stopped after some epochs sees the rest as it
-        would have without the stop.
+    def epochs(self, shuffle, seed, epoch):
+        """Returns the `EpochData` of arrays, or `None` of other data.
 
         Args:
-            seed: Integer.
-            epoch: `tf.Variable` with the number of the epoch, read when the
-                dataset is iterated over.
+            shuffle: As in `keras.Model.fit`.
+            seed: Integer, with which arrays are shuffled.
+            epoch: `tf.Variable` with the number of the epoch.
         """
-        size, batch_size = self.num_examples, self.batch_size
-        arrays = keras.tree.map_structure(
-            lambda a: a if a is None else tf.convert_to_tensor(a),
-            keras.utils.pack_x_y_sample_weight(
-                self.x, self.y, self.sample_weight
-            ),
+        if isinstance(self.x, EpochData):
+            return self.x
+        if not self.in_memory or not isinstance(shuffle, bool):
+            return None
+        weights = self.sample_weight
+        if self.class_weight is not None:
+            if keras.tree.is_nested(self.y):
+                raise ValueError(
+                    "Expected a model with one output where `class_weight` is "
+                    f"given. Received: y of type {type(self.y).__name__}"
+                )
+            weights = self._class_weights(self.y)
+        return ArrayEpochs(
+            keras.utils.pack_x_y_sample_weight(self.x, self.y, weights),
+            self.batch_size,
+            seed if shuffle else None,
+            epoch,
         )
-        arrays = keras.tree.lists_to_tuples(arrays)
-
-        def batches_of_indices(_):
-            order = tf.random.experimental.stateless_shuffle(
-                tf.range(size, dtype=tf.int64), seed=[seed, epoch]
-            )
-            full = size // batch_size * batch_size
-            batches = tf.data.Dataset.from_tensor_slices(
-                tf.reshape(order[:full], (-1, batch_size))
-            )
-            if full < size:
-                rest = tf.data.Dataset.from_tensors(order[full:])
-                batches = batches.concatenate(rest)
-            return batches
-
-        def take(indices, arrays):
-            return keras.tree.map_structure(
-                lambda a: a if a is None else tf.gather(a, indices), arrays
-            )
-
-        # The arrays flow in as one element, so that they are not copied into
-        # the graph of `take`.
-        indices = tf.data.Dataset.range(1).flat_map(batches_of_indices)
-        source = tf.data.Dataset.from_tensors(arrays).repeat()
-        dataset = tf.data.Dataset.zip(indices, source)
-        dataset = dataset.map(take, num_parallel_calls=tf.data.AUTOTUNE)
-        dataset = dataset.apply(
-            tf.data.experimental.assert_cardinality(
-                math.ceil(size / batch_size)
-            )
-        )
-        # As Keras does for arrays: there is nothing here to optimize, and the
-        # attempt would be made anew for each epoch.
-        options = tf.data.Options()
-        options.experimental_optimization.apply_default_optimizations = False
-        return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
 
     def __iter__(self):
         for step, batch in enumerate(self._batches()):
@@ -192,6 +166,8 @@ class TaskData:
             while self.x.num_batches is None or step < self.x.num_batches:
                 yield self.x[step]
                 step += 1
+        elif isinstance(self.x, EpochData):
+            yield from self.x.batches()
         else:
             yield from self.x
 

@@ -145,9 +145,13 @@ class TaskModel(keras.Model):
         if any(replaced):
             self._forget_functions()
 
+    def _forget_training(self):
+        """Drops traced training steps."""
+        self.train_function = None
+
     def _forget_functions(self):
         """Drops traced functions, which hold on to replaced tables."""
-        self.train_function = None
+        self._forget_training()
         self.test_function = None
         self.predict_function = None
 

@@ -7,6 +7,10 @@ from keras import ops
 
 from keras_bpn.layers.task_scope import record_calls
 from keras_bpn.models import checks
+from keras_bpn.models.compiled_steps import CompiledSteps
+from keras_bpn.models.epoch_runner import MIN_BATCHES
+from keras_bpn.models.epoch_runner import EpochRunner
+from keras_bpn.models.epoch_runner import watches_steps
 from keras_bpn.models.optimizer_state import rebuild
 from keras_bpn.models.optimizer_state import restart
 from keras_bpn.models.progress import EpochCounter
@@ -34,6 +38,9 @@ class TaskTrainer(TaskModel):
         self._shuffle_seed = random.randint(1, 10**9)
         self._epochs = 0
         self._guard = StepGuard()
+        self._compile_options = {}
+        self._compiled_steps = None
+        self._runner = None
 
     def fit(
         self,
@@ -82,28 +89,32 @@ class TaskTrainer(TaskModel):
         classes = classes_to_train(self, task, data)
         if validation_split and validation_data is None:
             data, validation_data = data.split(validation_split)
-        callbacks, verbose = with_progress(f"Task '{task}'", verbose, callbacks)
         counter = EpochCounter()
-        if data.in_memory and shuffle is True:
-            dataset = data.shuffled(self._shuffle_seed, counter.epoch)
-            arguments = {"x": dataset, "shuffle": False}
-            validation_batch_size = validation_batch_size or batch_size
-        else:
+        epochs_of = data.epochs(shuffle, self._shuffle_seed, counter.epoch)
+        runner = None
+        if epochs_of is None:
             arguments = {
                 "x": data.x,
                 "y": data.y,
                 "sample_weight": data.sample_weight,
                 "batch_size": batch_size,
                 "shuffle": shuffle,
+                "class_weight": class_weight,
             }
-        with self._training(task, data, classes):
+        else:
+            validation_batch_size = validation_batch_size or batch_size
+            runner = self._runner_of(epochs_of, callbacks, steps_per_epoch)
+            batches = epochs_of.batches if runner is None else runner.iterations
+            arguments = {"x": batches(), "shuffle": False}
+        callbacks, verbose = with_progress(f"Task '{task}'", verbose, callbacks)
+        first = [c for c in (counter, runner, self._guard) if c is not None]
+        with self._training(task, data, classes), self._running(runner):
             history = super().fit(
                 **arguments,
                 epochs=epochs,
                 verbose=verbose,
-                callbacks=with_first(callbacks, self, counter, self._guard),
+                callbacks=with_first(callbacks, self, *first),
                 validation_data=validation_data,
-                class_weight=class_weight,
                 initial_epoch=initial_epoch,
                 steps_per_epoch=steps_per_epoch,
                 validation_steps=validation_steps,
@@ -156,6 +167,70 @@ class TaskTrainer(TaskModel):
                 )
         self._registry.check_trainable(task)
         return task
+
+    # Epochs that are compiled.
+
+    def _runner_of(self, data, callbacks, steps_per_epoch):
+        """Returns what runs the epochs of a `fit` in compiled calls, or `None`
+        where Keras runs them step by step.
+
+        Which it is depends on the model and the number of batches alone, and
+        so do the weights, to the bit.
+
+        Args:
+            data: `EpochData`.
+            callbacks, steps_per_epoch: As in `fit`.
+        """
+        overridden = (
+            type(self).train_step is not TaskTrainer.train_step
+            or type(self).compute_metrics is not keras.Model.compute_metrics
+        )
+        if (
+            self._compile_options["steps_per_execution"] != "auto"
+            or self._compile_options["jit_compile"] is False
+            or self.run_eagerly
+            or tf.config.functions_run_eagerly()
+            or overridden
+            or steps_per_epoch
+            or data.num_batches < MIN_BATCHES
+            or self.distribute_strategy.num_replicas_in_sync > 1
+        ):
+            return None
+        return EpochRunner(data, watches_steps(callbacks))
+
+    @contextlib.contextmanager
+    def _running(self, runner):
+        """Lets Keras run the epochs of a block with a runner, if not `None`."""
+        if runner is None:
+            yield
+            return
+        train_function = self.train_function
+        self._runner = runner
+        # Read when Keras makes its iterator, and only then.
+        self.steps_per_execution = runner.steps_per_call
+        try:
+            yield
+        finally:
+            self.steps_per_execution = 1
+            self._runner = None
+            self.train_function = train_function
+
+    def make_train_function(self, force=False):
+        if self._runner is None:
+            return super().make_train_function(force)
+        # The iterator is there. What is made from now on is for evaluation.
+        self.steps_per_execution = 1
+        if self._compiled_steps is None:
+            self._compiled_steps = CompiledSteps(self, self._guard)
+        self._runner.steps = self._compiled_steps
+        self.train_function = self._runner
+        return self.train_function
+
+    def _forget_training(self):
+        super()._forget_training()
+        self._compiled_steps = None
+
+    # How a task starts and ends.
 
     @contextlib.contextmanager
     def _training(self, task, data, classes):

@@ -218,7 +218,7 @@ def test_split_needs_arrays(source):
 def indices(data, seed, epoch, epochs):
     """Returns the examples of each batch of some epochs, as lists."""
     variable = tf.Variable(0, dtype=tf.int64)
-    dataset = data.shuffled(seed, variable)
+    dataset = data.epochs(True, seed, variable).batches()
     found = []
     for number in range(epoch, epoch + epochs):
         variable.assign(number)
@@ -254,7 +254,8 @@ def test_shuffled_order_depends_on_the_seed():
 def test_shuffled_keeps_examples_together():
     weights = np.arange(10) / 10
     data = TaskData([X, {"y": Y}], {"t": Y}, weights, batch_size=4)
-    batches = data.shuffled(5, tf.Variable(0, dtype=tf.int64))
+    epoch = tf.Variable(0, dtype=tf.int64)
+    batches = data.epochs(True, 5, epoch).batches()
     assert batches.cardinality() == 3
     for (x, named), y, weight in batches:
         rows = x.numpy()[:, 0].astype(int) // 2

@@ -1,0 +1,126 @@
+import keras
+import tensorflow as tf
+
+# Where an epoch is shorter, compiling takes longer than it saves.
+MIN_BATCHES = 50
+# Of the examples that are gathered for one call, and of steps in it.
+_BLOCK_BYTES = 2**25
+_BLOCK_STEPS = 128
+
+
+class EpochRunner(keras.callbacks.Callback):
+    """The training function of a `fit` that runs many steps in one call.
+
+    Keras asks for `steps_per_call` steps at a time, whatever the iterator
+    holds, and the runner takes them from the data.
+
+    Args:
+        data: `EpochData`.
+        one_by_one: Boolean, whether callbacks want to know of each step.
+
+    Attributes:
+        steps: The `CompiledSteps` to take, to be set before the first.
+        steps_per_call: Integer.
+    """
+
+    follows_blocks = True
+
+    def __init__(self, data, one_by_one):
+        super().__init__()
+        self.data = data
+        self.steps = None
+        self._block_steps = self._fitting_steps()
+        self.steps_per_call = 1 if one_by_one else self._block_steps
+        self._order = None
+        self._start = self._step = 0
+        self._block = None
+
+    def _fitting_steps(self):
+        batch = self.data.take(tf.range(1, dtype=tf.int64))
+        leaves = [a for a in keras.tree.flatten(batch) if a is not None]
+        size = self.data.batch_size * sum(
+            a.shape.num_elements() * a.dtype.size for a in leaves
+        )
+        most = min(_BLOCK_STEPS, self.data.num_batches)
+        return max(1, min(most, _BLOCK_BYTES // size))
+
+    def iterations(self):
+        """Returns a dataset of as many elements as there are steps to take."""
+        return tf.data.Dataset.range(self.data.num_batches - self.data.skip)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        # Drawn with the first step, when other callbacks had their turn.
+        self._order = None
+
+    def on_train_end(self, logs=None):
+        self._order = self._block = None
+
+    def __call__(self, iterator):
+        if self._order is None:
+            self._order = self.data.order()
+            self._step, self._block = 0, None
+        size = self.data.batch_size
+        full, rest = divmod(self._order.shape[0], size)
+        last = min(self._step + self.steps_per_call, full + bool(rest))
+        while self._step < last:
+            if self._step == full:
+                batch = self.data.take(self._order[full * size :])
+                logs = self.steps.run_one(batch)
+                self._step += 1
+                continue
+            first = self._fill_block(full)
+            count = min(last, first + self._block_steps, full) - self._step
+            logs = self.steps.run(self._block, self._step - first, count)
+            self._step += count
+        return logs
+
+    def _fill_block(self, full):
+        """Gathers the block that the next step is in, and returns the number
+        of its first step."""
+        if self._block is not None:
+            if self._step < self._start + self._block_steps:
+                return self._start
+        self._start = self._step
+        size, count = self.data.batch_size, self._block_steps
+        stop = min(self._start + count, full)
+        order = self._order[self._start * size : stop * size]
+        missing = count * size - order.shape[0]
+        # All blocks have one shape, for which steps are compiled.
+        order = tf.pad(order, [[0, missing]], constant_values=order[0])
+        self._block = keras.tree.map_structure(
+            lambda a: (
+                a if a is None else tf.reshape(a, (count, size, *a.shape[1:]))
+            ),
+            self.data.take(order),
+        )
+        return self._start
+
+
+def watches_steps(callbacks):
+    """Whether any of the callbacks acts on single steps of training."""
+    callbacks = getattr(callbacks, "callbacks", callbacks)
+    return any(map(_watches_steps, keras.tree.flatten(callbacks or [])))
+
+
+def _watches_steps(callback):
+    by_epochs = (
+        keras.callbacks.ModelCheckpoint,
+        keras.callbacks.BackupAndRestore,
+    )
+    if isinstance(callback, by_epochs) and callback.save_freq == "epoch":
+        return False
+    if getattr(callback, "follows_blocks", False) or isinstance(
+        callback, keras.callbacks.ProgbarLogger
+    ):
+        return False
+    base = keras.callbacks.Callback
+    return any(
+        getattr(getattr(callback, name), "__func__", None)
+        is not getattr(base, name)
+        for name in (
+            "on_batch_begin",
+            "on_batch_end",
+            "on_train_batch_begin",
+            "on_train_batch_end",
+        )
+    )
