@@ -10,6 +10,7 @@ from keras_bpn.models import checks
 from keras_bpn.models.compiled_steps import CompiledSteps
 from keras_bpn.models.epoch_runner import MIN_BATCHES
 from keras_bpn.models.epoch_runner import EpochRunner
+from keras_bpn.models.epoch_runner import suits_xla
 from keras_bpn.models.epoch_runner import watches_steps
 from keras_bpn.models.optimizer_state import rebuild
 from keras_bpn.models.optimizer_state import restart
@@ -185,9 +186,11 @@ class TaskTrainer(TaskModel):
             type(self).train_step is not TaskTrainer.train_step
             or type(self).compute_metrics is not keras.Model.compute_metrics
         )
+        jit_compile = self._compile_options["jit_compile"]
         if (
             self._compile_options["steps_per_execution"] != "auto"
-            or self._compile_options["jit_compile"] is False
+            or jit_compile is False
+            or (jit_compile == "auto" and not suits_xla(self))
             or self.run_eagerly
             or tf.config.functions_run_eagerly()
             or overridden

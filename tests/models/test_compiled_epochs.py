@@ -167,6 +167,23 @@ def test_short_epochs_and_steps_per_epoch_run_as_usual():
     assert not is_compiled(model)
 
 
+def test_convolutions_run_as_usual_on_a_cpu():
+    def made(**kwargs):
+        inputs = keras.Input((4, 3))
+        h = keras.layers.Conv1D(2, 2)(inputs)
+        model = keras_bpn.BPNModel(inputs, keras.layers.Flatten()(h))
+        return compile_model(
+            model, direction=None, consolidation=None, **kwargs
+        )
+
+    has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    x, y = make_data()
+    for options, expected in (({}, has_gpu), ({"jit_compile": True}, True)):
+        model = made(**options)
+        fit(model, np.stack([x] * 4, axis=1), y)
+        assert is_compiled(model) is expected
+
+
 def test_an_overridden_train_step_is_called():
     class Model(keras_bpn.BPNModel):
         def train_step(self, data):
