@@ -86,7 +86,7 @@ class BlockSums:
             totals = [tf.TensorSpec(shape) for shape in self._shapes]
             number = tf.TensorSpec((), "int32")
             loop.get_concrete_function(totals, specs, number, number)
-            block = pieces.power_of_two(_WRITTEN // self._written)
+            block = pieces.power_of_two(_WRITTEN // max(self._written, 1))
             self._loops[key] = loop, block
         loop, block = self._loops[key]
         return loop, max(block, batch_size)
@@ -112,10 +112,14 @@ class BlockSums:
             )
             return start + block, list(map(tf.add, totals, sums))
 
-        loop = tf.while_loop(
-            lambda start, _: start < size, add_block, (tf.constant(0), totals)
+        # While one block leaves a core idle, the next one begins.
+        _, totals = tf.while_loop(
+            lambda start, _: start < size,
+            add_block,
+            (tf.constant(0), totals),
+            parallel_iterations=2,
         )
-        return loop[1]
+        return totals
 
 
 def _values_per_example(graph):

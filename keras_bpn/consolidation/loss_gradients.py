@@ -19,6 +19,7 @@ _FUNCTIONS = (
     keras.losses.mean_squared_error,
     keras.losses.mean_absolute_error,
 )
+_MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 
 def loss_gradients(model, y, y_pred):
@@ -39,6 +40,7 @@ def loss_gradients(model, y, y_pred):
             losses = ops.cast(loss, "float32") * ops.cast(size, "float32")
         else:
             losses = _one_by_one(model, y, y_pred)
+        losses = losses * _replicas(model)
     gradients = tape.gradient(
         losses, y_pred, unconnected_gradients=tf.UnconnectedGradients.ZERO
     )
@@ -57,12 +59,18 @@ def _one_by_one(model, y, y_pred):
     return tf.vectorized_map(example_loss, (y, y_pred))
 
 
+def _replicas(model):
+    """Returns by what Keras divides a mean in the scope of a strategy."""
+    reductions = [getattr(loss, "reduction", "mean") for loss in _losses(model)]
+    if any(reduction in _MEANS for reduction in reductions):
+        return float(tf.distribute.get_strategy().num_replicas_in_sync)
+    return 1.0
+
+
 def _is_mean_over_examples(model, y_pred):
     """Whether the loss of a batch is known to be the mean of its examples'."""
     outputs = keras.tree.flatten(y_pred)
-    losses = [
-        each for each in keras.tree.flatten(model.loss) if each is not None
-    ]
+    losses = _losses(model)
     return (
         bool(losses)
         and keras.config.floatx() == "float32"
@@ -71,6 +79,11 @@ def _is_mean_over_examples(model, y_pred):
         and all(getattr(a, "_keras_mask", None) is None for a in outputs)
         and all(map(_is_mean, losses))
     )
+
+
+def _losses(model):
+    flat = keras.tree.flatten(model.loss)
+    return [loss for loss in flat if loss is not None]
 
 
 def _is_mean(loss):
@@ -83,7 +96,7 @@ def _is_mean(loss):
         return True
     return (
         type(loss) in _LOSSES
-        and loss.reduction in ("sum_over_batch_size", "mean")
+        and loss.reduction in _MEANS
         and loss.dtype == "float32"
         and getattr(loss, "ignore_class", None) is None
     )

@@ -126,11 +126,13 @@ class TaskData:
                 dataset is iterated over.
         """
         size, batch_size = self.num_examples, self.batch_size
-        arrays = keras.tree.map_structure(
+        # Kept, so that the end of the task need not copy them once more.
+        self.x, self.y, self.sample_weight = keras.tree.map_structure(
             lambda a: a if a is None else tf.convert_to_tensor(a),
-            keras.utils.pack_x_y_sample_weight(
-                self.x, self.y, self.sample_weight
-            ),
+            (self.x, self.y, self.sample_weight),
+        )
+        arrays = keras.utils.pack_x_y_sample_weight(
+            self.x, self.y, self.sample_weight
         )
         arrays = keras.tree.lists_to_tuples(arrays)
 
