@@ -1,3 +1,4 @@
+import itertools
 import math
 import types
 
@@ -127,6 +128,11 @@ class TaskData:
             return self.x
         if not self.in_memory or not isinstance(shuffle, bool):
             return None
+        # Kept, so that the end of the task need not copy them once more.
+        self.x, self.y, self.sample_weight = keras.tree.map_structure(
+            lambda a: a if a is None else tf.convert_to_tensor(a),
+            (self.x, self.y, self.sample_weight),
+        )
         weights = self.sample_weight
         if self.class_weight is not None:
             if keras.tree.is_nested(self.y):
@@ -143,24 +149,25 @@ class TaskData:
         )
 
     def __iter__(self):
-        for step, batch in enumerate(self._batches()):
-            if self.steps_per_epoch and step >= self.steps_per_epoch:
-                return
-            x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
-            if self.class_weight is not None and y is not None:
-                if weight is not None:
-                    raise ValueError(_BOTH_WEIGHTS)
-                weight = self._class_weights(y)
-            yield x, y, weight
+        batches = self._batches()
+        if self.steps_per_epoch:
+            batches = itertools.islice(batches, self.steps_per_epoch)
+        yield from map(self._with_weights, batches)
+
+    def pieces(self, size):
+        """Yields what iterating over arrays gives, in pieces of any size.
+
+        Args:
+            size: Integer, the number of examples per piece.
+        """
+        stop = self.num_examples
+        if self.steps_per_epoch:
+            stop = min(stop, self.steps_per_epoch * self.batch_size)
+        yield from map(self._with_weights, self._slices(size, stop))
 
     def _batches(self):
         if self.in_memory:
-            arrays = (self.x, self.y, self.sample_weight)
-            for start in range(0, self.num_examples, self.batch_size):
-                stop = start + self.batch_size
-                yield keras.tree.map_structure(
-                    lambda a: _slice(a, start, stop), arrays
-                )
+            yield from self._slices(self.batch_size, self.num_examples)
         elif isinstance(self.x, keras.utils.PyDataset):
             step = 0
             while self.x.num_batches is None or step < self.x.num_batches:
@@ -171,10 +178,26 @@ class TaskData:
         else:
             yield from self.x
 
+    def _slices(self, size, stop):
+        arrays = (self.x, self.y, self.sample_weight)
+        for start in range(0, stop, size):
+            yield keras.tree.map_structure(
+                lambda a: _slice(a, start, min(start + size, stop)), arrays
+            )
+
+    def _with_weights(self, batch):
+        """Returns a batch as `(x, y, sample_weight)`."""
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+        if self.class_weight is not None and y is not None:
+            if weight is not None:
+                raise ValueError(_BOTH_WEIGHTS)
+            weight = self._class_weights(y)
+        return x, y, weight
+
     def _class_weights(self, y):
-        return np.array(
-            [self.class_weight.get(int(c), 1.0) for c in _labels(y)], "float32"
-        )
+        classes, places = np.unique(_labels(y), return_inverse=True)
+        weights = [self.class_weight.get(int(c), 1.0) for c in classes]
+        return np.array(weights, "float32")[places]
 
 
 def _as_array(a):
