@@ -31,7 +31,7 @@ format: $(INSTALLED)
 	$(RUN) -m ruff format .
 
 benchmark: $(INSTALLED)
-	$(RUN) -m benchmarks.training
+	$(RUN) -m benchmarks
 
 # Installed anew only when the dependencies changed.
 $(INSTALLED): pyproject.toml constraints.txt

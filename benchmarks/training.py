@@ -1,161 +1,66 @@
 """Time per training step, beside plain Keras.
 
 The contenders train the same 784-300x5-10 network at batch 128 with equal
-compile options, in one process and in turn, so that whatever else the machine
-does falls on all of them alike. What counts is the ratio, that of the lower
-quartiles of the time per step over many short epochs.
+compile options, on a second task, in one process and in turn. What counts is
+the median over rounds of the ratio of two times of the same round.
 
-Why not the medians: on a machine with two cores an epoch runs at one of two
-speeds, and the slower one, half as long again, is that of the same process
-pinned to one core; it seems that two of TensorFlow's threads share a core then.
-That befalls plain Keras, and a single batch repeated from memory, as it does
-every other contender: a tenth of the epochs in one run, half of them in the
-next. A median lands on the one speed or the other by chance. The lower quartile
-is the time of an undisturbed epoch as long as a quarter of them are. The share
-of slow epochs is printed beside it.
+In each round a contender trains for some epochs, and its time is that of the
+fastest one. On a machine with two cores an epoch runs at one of two speeds, and
+the slower one, half as long again, is that of the same process pinned to one
+core; it seems that two of TensorFlow's threads share a core then. That befalls
+plain Keras, and a single batch repeated from memory, as it does every other
+contender: a tenth of the epochs in one run, half of them in the next. With the
+fastest of two or three epochs most rounds compare undisturbed epochs. In the
+others either side of the ratio is as likely to be the slow one: they widen the
+spread and leave the median where it is.
 """
 
-import argparse
-import os
-import time
+import functools
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from benchmarks import command
+from benchmarks.harness import alternate
+from benchmarks.harness import compare
+from benchmarks.networks import BATCH_SIZE
+from benchmarks.networks import OPTIONS
+from benchmarks.networks import make_bpn
+from benchmarks.networks import make_plain
+from benchmarks.networks import random_data
+from benchmarks.networks import step_time
+from benchmarks.tables import Table
 
-import keras
-import numpy as np
-
-import keras_bpn
-
-LIMIT = 1.25
-SLOW = 1.25  # Times the lower quartile.
-BATCH_SIZE = 128
-OPTIONS = {
-    "default": {},
-    "jit_compile": {"jit_compile": True},
-    "jit_compile, steps_per_execution=16": {
-        "jit_compile": True,
-        "steps_per_execution": 16,
-    },
-}
-EWC, PSP = keras_bpn.consolidation.EWC, keras_bpn.consolidation.PSP
+LIMIT = "<= 1.25"
+PLAIN = "keras.Model, Dense"
+METHODS = {"BPNModel, BD+EWC": "BD+EWC", "BPNModel, BD+PSP": "BD+PSP"}
+SETTINGS = {"rounds": 16, "epochs": 3, "steps": 50, "options": list(OPTIONS)}
+QUICK = {"rounds": 2, "epochs": 1, "steps": 2, "options": ["default"]}
 
 
-class EpochTimer(keras.callbacks.Callback):
-    """Keeps the seconds of each epoch."""
-
-    def __init__(self):
-        super().__init__()
-        self.seconds = []
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self._start = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.seconds.append(time.perf_counter() - self._start)
+def run(quick=False, **changes):
+    settings = {**SETTINGS, **(QUICK if quick else {}), **changes}
+    labels = settings.pop("options")
+    return [make_table(label, **settings) for label in labels]
 
 
-class Contender:
-    """A model that is trained for an epoch at a time."""
-
-    def __init__(self, name, layer, model_class, options, **compile_arguments):
-        self.name = name
-        self.is_bpn = model_class is keras_bpn.BPNModel
-        x = inputs = keras.Input((784,))
-        for _ in range(5):
-            x = layer(300, activation="relu")(x)
-        self.model = model_class(inputs, layer(10)(x))
-        self.model.compile(
-            optimizer=keras.optimizers.Adam(1e-3),
-            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-            metrics=["accuracy"],
-            **options,
-            **compile_arguments,
+def make_table(label, rounds, epochs, steps):
+    """Measures with one set of compile options."""
+    x, y = random_data(steps)
+    measure = functools.partial(step_time, x=x, y=y, epochs=epochs)
+    contenders = {PLAIN: functools.partial(measure, make_plain(OPTIONS[label]))}
+    for name, method in METHODS.items():
+        model = make_bpn(method, OPTIONS[label])
+        # A first task, so that its protection has something to do.
+        model.fit(x, y, task="first", batch_size=BATCH_SIZE, verbose=0)
+        contenders[name] = functools.partial(
+            measure, model, task="second", consolidate=False
         )
-
-    def prepare(self, x, y):
-        """Ends a first task, so that its protection has something to do."""
-        if self.is_bpn:
-            self.model.fit(x, y, task="first", batch_size=BATCH_SIZE, verbose=0)
-
-    def step_times(self, x, y, epochs):
-        """Returns the seconds per step of some epochs, less the first."""
-        timer = EpochTimer()
-        arguments = {"task": "second", "consolidate": False}
-        self.model.fit(
-            x,
-            y,
-            batch_size=BATCH_SIZE,
-            epochs=epochs + 1,
-            verbose=0,
-            callbacks=[timer],
-            **(arguments if self.is_bpn else {}),
-        )
-        steps = len(x) // BATCH_SIZE
-        return [seconds / steps for seconds in timer.seconds[1:]]
-
-
-def contenders(options):
-    dense, bpn_dense = keras.layers.Dense, keras_bpn.layers.BPNDense
-    model, bpn_model = keras.Model, keras_bpn.BPNModel
-    return [
-        Contender("keras.Model, Dense", dense, model, options),
-        Contender(
-            "BPNModel, BD+EWC",
-            bpn_dense,
-            bpn_model,
-            options,
-            consolidation=EWC(),
+    return Table(
+        f"Compile options: {label}",
+        compare(
+            alternate(contenders, rounds), PLAIN, dict.fromkeys(METHODS, LIMIT)
         ),
-        Contender(
-            "BPNModel, BD+PSP",
-            bpn_dense,
-            bpn_model,
-            options,
-            consolidation=PSP(),
-        ),
-    ]
-
-
-def measure(options, rounds, epochs, steps):
-    """Returns the seconds per step of all epochs by contender."""
-    generator = np.random.default_rng(0)
-    x = generator.random((steps * BATCH_SIZE, 784), dtype="float32")
-    y = generator.integers(10, size=len(x)).astype("int32")
-    entrants = contenders(options)
-    times = {entrant.name: [] for entrant in entrants}
-    for entrant in entrants:
-        entrant.prepare(x, y)
-        entrant.step_times(x, y, 0)
-    for _ in range(rounds):
-        for entrant in entrants:
-            times[entrant.name] += entrant.step_times(x, y, epochs)
-    return times
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.training",
-        description=__doc__.splitlines()[0],
+        columns=("model", "per step", "to plain Keras"),
     )
-    parser.add_argument("--rounds", type=int, default=16)
-    parser.add_argument("--epochs", type=int, default=2, help="per round")
-    parser.add_argument("--steps", type=int, default=50, help="per epoch")
-    arguments = parser.parse_args()
-    print("| compile options | model | ms per step | ratio | slow epochs |")
-    print("|---|---|---|---|---|")
-    for label, options in OPTIONS.items():
-        times = measure(options, **vars(arguments))
-        plain = np.quantile(next(iter(times.values())), 0.25)
-        for name, seconds in times.items():
-            typical = np.quantile(seconds, 0.25)
-            slow = np.mean(np.array(seconds) > SLOW * typical)
-            print(
-                f"| {label} | {name} | {1000 * typical:.2f} | "
-                f"{typical / plain:.2f} | {slow:.0%} |",
-                flush=True,
-            )
-    print(f"\nThe ratio is to be at most {LIMIT}.")
 
 
 if __name__ == "__main__":
-    main()
+    command.main("training")
