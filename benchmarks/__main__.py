@@ -13,6 +13,7 @@ BENCHMARKS = (
     "training",
     "methods",
     "pipelines",
+    "scale",
 )
 
 

@@ -130,12 +130,13 @@ class TaskModel(keras.Model):
         if len(self._registry) > self._capacity:
             self._reserve(2 * self._capacity)
         if classes is not None:
-            self._set_classes(name, classes)
+            self._set_classes({name: classes})
 
-    def _set_classes(self, name, classes):
-        self._registry.classes[name] = classes
-        row = self._registry.row(name)
-        replaced = [t.set_classes(row, classes) for t in self.task_tables]
+    def _set_classes(self, classes):
+        """Takes note of the labels of tasks, given by their names."""
+        self._registry.classes.update(classes)
+        rows = {self._registry.row(n): c for n, c in classes.items()}
+        replaced = [t.set_classes(rows) for t in self.task_tables]
         if any(replaced):
             self._forget_functions()
 

@@ -238,15 +238,15 @@ class TaskTrainer(TaskModel):
     @contextlib.contextmanager
     def _training(self, task, data, classes):
         """Starts the task, and takes that back if no step could be taken."""
-        tasks, known = self._registry.get_state(), self.task_classes
+        size, known = len(self._registry), self._registry.classes.get(task)
         mode = int(self._mode.numpy())
         is_open = task == self.open_task
         first_step = None
         try:
             if task not in self._registry:
                 self.add_task(task, classes)
-            elif classes != known.get(task):
-                self._set_classes(task, classes)
+            elif classes != known:
+                self._set_classes({task: classes})
             if not is_open:
                 self._start_task(task, data)
             self.task = task
@@ -257,7 +257,7 @@ class TaskTrainer(TaskModel):
             if first_step in (None, int(self.optimizer.iterations.numpy())):
                 if not is_open:
                     self._cancel_task(task, known)
-                self._registry.set_state(tasks)
+                self._registry.truncate(size)
                 self._mode.assign(mode)
                 self._mark_open_row()
             raise
@@ -274,14 +274,15 @@ class TaskTrainer(TaskModel):
         self._registry.start(task)
         self._mark_open_row()
 
-    def _cancel_task(self, task, classes):
+    def _cancel_task(self, task, known):
         if self.consolidation is not None:
             self.consolidation.cancel_task(self)
         for table in self.task_tables:
             table.discard()
-            if task in self._registry and task not in classes:
-                table.set_classes(self._registry.row(task), ())
-        self._registry.classes = classes
+        if known is None and task in self._registry.classes:
+            self._set_classes({task: ()})
+            del self._registry.classes[task]
+        self._registry.cancel_start()
 
     def _end_task(self, data):
         task = self.open_task
@@ -293,9 +294,9 @@ class TaskTrainer(TaskModel):
         self._registry.end_open_task()
         self._mark_open_row()
 
-    def _set_classes(self, name, classes):
+    def _set_classes(self, classes):
         factors = [id(v) for t in self.task_tables for v in t.factors]
-        super()._set_classes(name, classes)
+        super()._set_classes(classes)
         if factors != [id(v) for t in self.task_tables for v in t.factors]:
             # A wider head has other variables.
             if getattr(self, "optimizer", None) is not None:
