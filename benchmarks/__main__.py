@@ -11,6 +11,7 @@ from benchmarks.report import report
 # quick run in `QUICK`.
 BENCHMARKS = (
     "training",
+    "epochs",
     "methods",
     "pipelines",
     "scale",

@@ -21,7 +21,7 @@ def pieces(data):
         Pairs of `(x, y, sample_weight)` as tensors, and the size of the
         batches that they were in.
     """
-    if getattr(data, "in_memory", False):
+    if getattr(data, "indexed", False):
         leaves = keras.tree.flatten((data.x, data.y, data.sample_weight))
         if all(a is None or tf.is_tensor(a) for a in leaves):
             size = data.num_examples

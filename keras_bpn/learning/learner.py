@@ -111,7 +111,7 @@ class Learner:
         train = self.evaluator.examples(task, "train")
         self._fit(task, train)
         self.early_stopping.restore_best(self._network(task))
-        self.model.consolidate(train.batches(self.batch_size))
+        self.model.consolidate(self._data(train, seed=None, epoch=0))
 
         by_tasks = self.evaluate_unit == "tasks"
         is_last = index + 1 == len(self.scenario)

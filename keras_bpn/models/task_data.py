@@ -45,11 +45,20 @@ class TaskData:
             _check_lengths(arrays)
         if not batch_size and self.in_memory and steps_per_epoch:
             batch_size = math.ceil(self.num_examples / steps_per_epoch)
+        if isinstance(x, EpochData):
+            batch_size = x.batch_size
         self.batch_size = batch_size or 32
 
     @property
     def num_examples(self):
+        if isinstance(self.x, EpochData):
+            return self.x.num_examples
         return len(keras.tree.flatten(self.x)[0])
+
+    @property
+    def indexed(self):
+        """Whether any examples can be had without reading those before."""
+        return self.in_memory or isinstance(self.x, EpochData)
 
     @property
     def read_once(self):
@@ -155,7 +164,9 @@ class TaskData:
         yield from map(self._with_weights, batches)
 
     def pieces(self, size):
-        """Yields what iterating over arrays gives, in pieces of any size.
+        """Yields what iterating gives, in pieces of any size.
+
+        Only where `indexed`.
 
         Args:
             size: Integer, the number of examples per piece.
@@ -166,19 +177,22 @@ class TaskData:
         yield from map(self._with_weights, self._slices(size, stop))
 
     def _batches(self):
-        if self.in_memory:
+        if self.indexed:
             yield from self._slices(self.batch_size, self.num_examples)
         elif isinstance(self.x, keras.utils.PyDataset):
             step = 0
             while self.x.num_batches is None or step < self.x.num_batches:
                 yield self.x[step]
                 step += 1
-        elif isinstance(self.x, EpochData):
-            yield from self.x.batches()
         else:
             yield from self.x
 
     def _slices(self, size, stop):
+        if isinstance(self.x, EpochData):
+            order = self.x.order()
+            for start in range(0, stop, size):
+                yield self.x.take(order[start : min(start + size, stop)])
+            return
         arrays = (self.x, self.y, self.sample_weight)
         for start in range(0, stop, size):
             yield keras.tree.map_structure(
