@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bpn.consolidation import pieces
+from keras_bpn.models import workers
 
 # How many values the compiled function may write for one block, activations,
 # gradients and what is computed from them: 128 MB in single precision, of which
@@ -22,6 +23,8 @@ class BlockSums:
     loop over them is inside of the compiled function, which is traced once for
     any number of examples.
 
+    Of several workers, each sums over its share of the examples.
+
     Args:
         model: `BPNModel`.
         sums_of: Function of `(x, y, weights, first)` that returns a list of
@@ -31,6 +34,7 @@ class BlockSums:
     """
 
     def __init__(self, model, sums_of, shapes):
+        self._strategy = model.distribute_strategy
         self._sums_of = sums_of
         self._shapes = [*map(tuple, shapes), ()]
         # Where examples differ in size, nothing is known of the next ones.
@@ -49,25 +53,31 @@ class BlockSums:
             List of the sums over all examples, divided by the sum of all
             weights.
         """
+        count = workers.num_workers(self._strategy)
+        index = workers.worker_index(self._strategy)
         if self._same_size:
-            parts = pieces.pieces(data)
+            parts = pieces.pieces(data, at_least=count)
         else:
             batches = map(pieces.as_tensors, data)
             parts = ((batch, pieces.num_examples(batch)) for batch in batches)
         totals = [tf.zeros(shape) for shape in self._shapes]
         first = 0
-        for (x, y, weights), batch_size in parts:
+        for i, ((x, y, weights), batch_size) in enumerate(parts):
             size = pieces.num_examples(x)
+            first += size
+            if i % count != index:
+                continue
             batch = (x, y, _one_per_example(weights, size))
             loop, block = self._loop_for(batch, batch_size)
-            totals = loop(totals, batch, tf.constant(first), tf.constant(block))
-            first += size
+            start = tf.constant(first - size)
+            totals = loop(totals, batch, start, tf.constant(block))
         if not first:
             raise ValueError(
                 "Expected the data of the task to hold at least one batch. "
                 "Received: no batch. Data that can be read only once is used "
                 "up when the task ends"
             )
+        totals = workers.sum_over_workers(self._strategy, totals)
         return [total / totals[-1] for total in totals[:-1]]
 
     def _loop_for(self, batch, batch_size):

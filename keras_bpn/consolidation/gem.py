@@ -12,6 +12,8 @@ from keras_bpn.consolidation.consolidation import Consolidation
 from keras_bpn.consolidation.episodic_memory import choose_examples
 from keras_bpn.consolidation.nonnegative_program import project_gradients
 from keras_bpn.models.optimizer_state import loss_scale
+from keras_bpn.models.replicas import num_replicas
+from keras_bpn.models.replicas import sum_over_replicas
 
 
 @keras.saving.register_keras_serializable("keras_bpn")
@@ -121,10 +123,8 @@ class GEM(Consolidation):
             for row in (gradients, *memories)
         ]
         # Losses are one replica's share, but the program is not linear.
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        if replicas > 1:
-            context = tf.distribute.get_replica_context()
-            task = context.all_reduce(tf.distribute.ReduceOp.SUM, task)
+        replicas = num_replicas()
+        task = sum_over_replicas(task)
         scale = loss_scale(model.optimizer)
         factor = replicas if scale is None else replicas / scale
         memories = [

@@ -11,11 +11,13 @@ from keras import ops
 _COPIED = 2**22
 
 
-def pieces(data):
+def pieces(data, at_least=1):
     """Yields the examples of a task in order, many at a time.
 
     Args:
         data: Iterable of batches `(x, y, sample_weight)`, such as `TaskData`.
+        at_least: Integer, in how many pieces to cut tensors in memory, which
+            could be one.
 
     Yields:
         Pairs of `(x, y, sample_weight)` as tensors, and the size of the
@@ -24,7 +26,7 @@ def pieces(data):
     if getattr(data, "indexed", False):
         leaves = keras.tree.flatten((data.x, data.y, data.sample_weight))
         if all(a is None or tf.is_tensor(a) for a in leaves):
-            size = data.num_examples
+            size = math.ceil(data.num_examples / at_least)
         else:
             size = _piece_size(next(iter(data)), data.batch_size)
         for piece in data.pieces(size):

@@ -3,6 +3,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bpn.consolidation.consolidation import Consolidation
+from keras_bpn.models.replicas import num_replicas
 
 STEPS = ("auto", "implicit", "explicit")
 
@@ -92,7 +93,7 @@ class QuadraticPenalty(Consolidation):
 
     def adjust_gradients(self, model, gradients):
         # Each replica adds its share, and the optimizer sums over replicas.
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        replicas = num_replicas()
         adjusted = []
         for variable, gradient in zip(model.shared_variables, gradients):
             curvature = 2 * self.strength * self.importance(variable)

@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bpn.consolidation.quadratic import QuadraticPenalty
+from keras_bpn.models.replicas import sum_over_replicas
 
 # Where the weights were before the step under way. Replicas of a distribution
 # strategy are traced in threads of their own.
@@ -100,8 +101,12 @@ class SI(QuadraticPenalty):
             v - old for v, old in zip(model.shared_variables, _step.before)
         ]
         _step.before = None
+        # Each replica computed its share of the mean over the batch.
+        dense = [
+            g if g is None else tf.convert_to_tensor(g) for g in task_gradients
+        ]
         for variable, move, gradient in zip(
-            model.shared_variables, moves, _over_replicas(task_gradients)
+            model.shared_variables, moves, sum_over_replicas(dense)
         ):
             if gradient is None:
                 continue
@@ -129,18 +134,3 @@ class SI(QuadraticPenalty):
             "damping": self.damping,
             "step": self.step,
         }
-
-
-def _over_replicas(gradients):
-    """Returns the gradients of the whole batch as dense tensors."""
-    gradients = [g if g is None else tf.convert_to_tensor(g) for g in gradients]
-    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-        # Each replica computed its share of the mean over the batch.
-        context = tf.distribute.get_replica_context()
-        gradients = [
-            g
-            if g is None
-            else context.all_reduce(tf.distribute.ReduceOp.SUM, g)
-            for g in gradients
-        ]
-    return gradients

@@ -7,6 +7,8 @@ from keras_bpn.learning import run_checks
 from keras_bpn.learning.learner import Learner
 from keras_bpn.learning.run_directory import RunDirectory
 from keras_bpn.learning.run_settings import describe_run
+from keras_bpn.learning.run_settings import network_of
+from keras_bpn.models.workers import is_chief
 from keras_bpn.scenarios import Scenario
 
 
@@ -63,7 +65,9 @@ def learn(
             learned the tasks before it. Needs outputs that all tasks share.
         callbacks: List of Keras callbacks for each task's `fit`, or a function
             from a `keras_bpn.scenarios.Task` to such a list.
-        directory: Path of a folder to keep the run in, or `None`.
+        directory: Path of a folder to keep the run in, or `None`. Where
+            several workers train the model, all have to see the same folder;
+            the chief writes to it.
         save_every: Positive integer, or `None`. With a directory, the run is
             saved at the end of each task and so often within it.
         save_unit: `"epochs"`, or `"steps"` for batches.
@@ -117,7 +121,8 @@ def learn(
     )
     if directory is None:
         return learner.run()
-    with RunDirectory(directory, settings).opened() as kept:
+    writes = is_chief(network_of(model).distribute_strategy)
+    with RunDirectory(directory, settings, writes).opened() as kept:
         return learner.run(kept)
 
 

@@ -5,10 +5,12 @@ import keras
 import tensorflow as tf
 
 from keras_bpn.evaluation import LearningHistory
+from keras_bpn.learning import run_checks
 from keras_bpn.learning.early_stopping import EarlyStopping
 from keras_bpn.learning.random_state import get_random_state
 from keras_bpn.learning.random_state import set_random_state
 from keras_bpn.learning.resource_meter import ResourceMeter
+from keras_bpn.learning.run_directory import entries_under
 from keras_bpn.learning.task_epochs import TaskEpochs
 from keras_bpn.learning.task_evaluator import TaskEvaluator
 from keras_bpn.learning.task_evaluator import evaluation_batches
@@ -80,7 +82,9 @@ class Learner:
             directory: Opened `RunDirectory`, or `None`.
         """
         self.directory = directory
-        if directory is None or not self._restore():
+        restored = directory is not None and self._restore()
+        run_checks.check_workers(self.model, restored, self.position)
+        if not restored:
             for task in self.scenario:
                 self.model._registry.check_trainable(task.name)
             if self.forward_transfer:
@@ -274,7 +278,7 @@ class Learner:
             lambda folder: self.model.save_weights(folder / _WEIGHTS),
             ends_task,
         )
-        if ends_task:
+        if ends_task and self.directory.writes:
             self.history.save(self.directory.path / _HISTORY)
 
     def _restore(self):
@@ -288,8 +292,8 @@ class Learner:
         self.position = Position(**progress["position"])
         self.history = LearningHistory.from_dict(progress["history"])
         self.meter.start(progress["seconds"], progress["peak_memory"])
-        self.early_stopping.set_state(_part(arrays, _STOPPING))
-        metrics = _part(arrays, _METRIC)
+        self.early_stopping.set_state(entries_under(arrays, _STOPPING))
+        metrics = entries_under(arrays, _METRIC)
         self._metric_values = [metrics[name] for name in sorted(metrics)]
         set_random_state(progress["random_state"])
         return True
@@ -298,11 +302,3 @@ class Learner:
         task = self.scenario[self.position.task]
         metrics = self._network(task).metrics
         return [v for metric in metrics for v in metric.variables]
-
-
-def _part(arrays, prefix):
-    return {
-        name[len(prefix) :]: value
-        for name, value in arrays.items()
-        if name.startswith(prefix)
-    }

@@ -5,6 +5,7 @@ import numbers
 import keras
 
 from keras_bpn.learning.run_settings import network_of
+from keras_bpn.models.workers import check_same
 
 
 def check_arguments(arguments, save_every, save_unit, callbacks):
@@ -46,6 +47,13 @@ def check_arguments(arguments, save_every, save_unit, callbacks):
                     "a function that returns one. Received: a list with "
                     f"{callback!r}"
                 )
+
+
+def check_workers(model, restored, position):
+    """Checks that all workers that train a model go on from one place."""
+    strategy = network_of(model).distribute_strategy
+    place = f"restored={restored} {position}"
+    check_same(strategy, {"place in the run": place})
 
 
 def check_model(model, metric):

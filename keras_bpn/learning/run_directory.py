@@ -37,11 +37,14 @@ class RunDirectory:
     Args:
         path: Path of the folder; it is made if it is not there.
         settings: Dictionary that identifies the run.
+        writes: Boolean, whether this process writes. Of several workers that
+            train a model together, the chief does, and the others read.
     """
 
-    def __init__(self, path, settings: dict):
+    def __init__(self, path, settings: dict, writes: bool = True):
         self.path = pathlib.Path(path)
         self.settings = settings
+        self.writes = writes
         self._lock = None
 
     @contextlib.contextmanager
@@ -52,6 +55,9 @@ class RunDirectory:
             ValueError: If the folder belongs to another run.
         """
         self._check()
+        if not self.writes:
+            yield self
+            return
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / ".lock", "w") as self._lock:
             self._take_lock()
@@ -122,6 +128,8 @@ class RunDirectory:
 
     def checkpoints(self) -> list:
         """Returns the checkpoints' paths, the newest first."""
+        if not self.path.is_dir():
+            return []
         paths = [p for p in self.path.iterdir() if _NAME.fullmatch(p.name)]
         return sorted(paths, key=_number, reverse=True)
 
@@ -135,6 +143,8 @@ class RunDirectory:
                 given.
             ends_task: Whether a task has just ended.
         """
+        if not self.writes:
+            return
         earlier = self.checkpoints()
         number = _number(earlier[0]) + 1 if earlier else 0
         path = self.path / f"{number:06d}-{'task' if ends_task else 'step'}"
@@ -201,6 +211,15 @@ class RunDirectory:
     def _write_json(self, path, content):
         with written_beside(path) as temporary:
             temporary.write_text(json.dumps(content, indent=1))
+
+
+def entries_under(arrays: dict, prefix: str) -> dict:
+    """Returns the entries whose names start with a prefix, without it."""
+    return {
+        name[len(prefix) :]: value
+        for name, value in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def _number(path):

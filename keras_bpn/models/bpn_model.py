@@ -5,9 +5,13 @@ import keras
 from keras_bpn.models import checks
 from keras_bpn.models import model_state
 from keras_bpn.models import storage
+from keras_bpn.models import strategy_checks
 from keras_bpn.models.atomic import written_beside
 from keras_bpn.models.optimizer_state import check_sign_steps
+from keras_bpn.models.seeds import agree_on_seeds
 from keras_bpn.models.task_trainer import TaskTrainer
+from keras_bpn.models.workers import is_chief
+from keras_bpn.models.workers import variable_scope
 
 
 @keras.saving.register_keras_serializable("keras_bpn")
@@ -111,31 +115,44 @@ class BPNModel(TaskTrainer):
         consolidation = self._keep_consolidation(consolidation)
         self._check_same_direction(direction)
         checks.check_steps(steps_per_execution)
-        optimizer = keras.optimizers.get(optimizer)
+        with self.distribute_strategy.scope():
+            optimizer = keras.optimizers.get(optimizer)
         if direction == "beneficial" and optimizer is not None:
             check_sign_steps(optimizer)
         if consolidation is not None:
             consolidation.check(self)
-
-        super().compile(
-            optimizer=optimizer,
-            loss=loss,
-            loss_weights=loss_weights,
-            metrics=metrics,
-            weighted_metrics=weighted_metrics,
-            run_eagerly=run_eagerly,
-            steps_per_execution=(
-                1 if steps_per_execution == "auto" else steps_per_execution
-            ),
-            jit_compile=jit_compile,
-            auto_scale_loss=auto_scale_loss,
+        strategy_checks.check_compile(
+            self, optimizer, loss, jit_compile, steps_per_execution
         )
+
+        with variable_scope(self.distribute_strategy):
+            super().compile(
+                optimizer=optimizer,
+                loss=loss,
+                loss_weights=loss_weights,
+                metrics=metrics,
+                weighted_metrics=weighted_metrics,
+                run_eagerly=run_eagerly,
+                steps_per_execution=(
+                    1 if steps_per_execution == "auto" else steps_per_execution
+                ),
+                jit_compile=jit_compile,
+                auto_scale_loss=auto_scale_loss,
+            )
+            self._set_up(direction, epsilon, consolidation)
         # As they were given: Keras keeps what "auto" is on this machine.
         self._compile_options = {
             "steps_per_execution": steps_per_execution,
             "jit_compile": jit_compile,
         }
         self._forget_training()
+
+    def _set_up(self, direction, epsilon, consolidation):
+        strategy = self.distribute_strategy
+        if strategy.num_replicas_in_sync > 1:
+            # XLA, which "auto" may have chosen, compiles for one device.
+            self.jit_compile = False
+        agree_on_seeds(self, consolidation)
         self.direction = direction
         self.epsilon = float(epsilon)
         self.consolidation = consolidation
@@ -219,7 +236,12 @@ class BPNModel(TaskTrainer):
                 folder.
             overwrite: Whether to replace what is there.
             zipped: As in `keras.Model.save`.
+
+        Where several workers train the model, all may call this, and the chief
+        alone writes.
         """
+        if not is_chief(self.distribute_strategy):
+            return
         if not isinstance(filepath, (str, os.PathLike)):
             return super().save(filepath, overwrite, zipped, **kwargs)
         path = os.fspath(filepath)
@@ -238,8 +260,22 @@ class BPNModel(TaskTrainer):
         with written_beside(path) as temporary:
             super().save(str(temporary), True, zipped, **kwargs)
 
+    def save_weights(self, filepath, *args, **kwargs):
+        """Saves all state, as `keras.Model.save_weights` does.
+
+        Of several workers, the chief alone writes.
+        """
+        if is_chief(self.distribute_strategy):
+            super().save_weights(filepath, *args, **kwargs)
+
+    def load_weights(self, filepath, *args, **kwargs):
+        """Loads what `save_weights` wrote."""
+        with variable_scope(self.distribute_strategy):
+            super().load_weights(filepath, *args, **kwargs)
+
     def save_own_variables(self, store):
         model_state.save_state(self, store)
 
     def load_own_variables(self, store):
-        model_state.load_state(self, store)
+        with variable_scope(self.distribute_strategy):
+            model_state.load_state(self, store)

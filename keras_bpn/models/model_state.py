@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from keras_bpn.models import checks
+from keras_bpn.models.seeds import seeded_methods
 
 FORMAT = 1
 _CONSOLIDATION = "consolidation:"
@@ -22,7 +23,9 @@ def save_state(model, store):
         "shuffle_seed": model._shuffle_seed,
         "epochs": model._epochs,
         "consolidation": None,
-        "seeds": [member.seed for member in _seeded(model.consolidation)],
+        "seeds": [
+            member.seed for member in seeded_methods(model.consolidation)
+        ],
     }
     if model.consolidation is not None:
         state["consolidation"] = type(model.consolidation).__name__
@@ -76,7 +79,7 @@ def load_state(model, store):
     if model.consolidation is not None:
         model.consolidation.set_state(entries)
         seeds = state.get("seeds", [])
-        for member, seed in zip(_seeded(model.consolidation), seeds):
+        for member, seed in zip(seeded_methods(model.consolidation), seeds):
             member.seed = seed
         # Steps that were compiled know of other variables.
         model._forget_functions()
@@ -113,16 +116,6 @@ def _read(store):
             f"tasks, {len(state['tasks'])}. Received: capacity={capacity}"
         )
     return state
-
-
-def _seeded(consolidation):
-    """Returns the methods that draw at random, in order.
-
-    Their seeds may be drawn at random as well, and differ between a model and
-    one that loads its weights.
-    """
-    members = getattr(consolidation, "consolidations", [consolidation])
-    return [member for member in members if hasattr(member, "seed")]
 
 
 def _seed_generator_states(model):

@@ -4,9 +4,11 @@ import pathlib
 import keras
 
 from keras_bpn.models.atomic import written_beside
+from keras_bpn.models.compile_arguments import copy_arguments
 from keras_bpn.models.mixed_batch import run_mixed_batch
 from keras_bpn.models.storage import Storage
 from keras_bpn.models.task_registry import TaskRegistry
+from keras_bpn.models.workers import is_chief
 
 _TASKS_FILE = "tasks.json"
 
@@ -22,7 +24,8 @@ class SingleTaskModels:
 
     Args:
         make_model: Function without arguments that returns a new
-            `keras_bpn.BPNModel`.
+            `keras_bpn.BPNModel`. With a `tf.distribute` strategy, it opens the
+            strategy's scope itself, because it is called for every task.
 
     Example:
 
@@ -108,7 +111,8 @@ class SingleTaskModels:
         """Makes the network of a task to come."""
         self._next = self.make_model()
         if self._compile_arguments is not None:
-            self._compile(self._next)
+            args, kwargs = self._compile_arguments
+            _compile(self._next, args, kwargs)
 
     # Training and use.
 
@@ -126,14 +130,10 @@ class SingleTaskModels:
                 "nothing to protect. Received: consolidation="
                 f"{kwargs['consolidation']!r}"
             )
-        self._next.compile(*_copy(args), **_copy(kwargs))
+        _compile(self._next, args, kwargs)
         self._compile_arguments = (args, kwargs)
         for network in self._networks.values():
-            self._compile(network)
-
-    def _compile(self, network):
-        args, kwargs = self._compile_arguments
-        network.compile(*_copy(args), **_copy(kwargs))
+            _compile(network, args, kwargs)
 
     def fit(self, *args, task=None, consolidate=True, **kwargs):
         """Trains the network of a task; as `BPNModel.fit`."""
@@ -219,7 +219,11 @@ class SingleTaskModels:
         Args:
             filepath: Path of the folder.
             overwrite: Whether to replace what is there.
+
+        Of several workers, the chief alone writes.
         """
+        if not is_chief(self._next.distribute_strategy):
+            return
         path = pathlib.Path(filepath)
         if path.exists() and not overwrite:
             raise FileExistsError(
@@ -253,7 +257,11 @@ class SingleTaskModels:
 
         Args:
             filepath: Path of a folder where nothing is yet.
+
+        Of several workers, the chief alone writes.
         """
+        if not is_chief(self._next.distribute_strategy):
+            return
         self._write(
             pathlib.Path(filepath),
             lambda n, file: n.save_weights(f"{file}.weights.h5"),
@@ -298,13 +306,7 @@ class SingleTaskModels:
         self._networks = networks
 
 
-def _copy(arguments):
-    """Returns compile arguments with optimizers and metrics of their own."""
-    stateful = (keras.optimizers.Optimizer, keras.metrics.Metric)
-
-    def copy(argument):
-        if not isinstance(argument, stateful):
-            return argument
-        return type(argument).from_config(argument.get_config())
-
-    return keras.tree.map_structure(copy, arguments)
+def _compile(network, args, kwargs):
+    # Optimizers belong into the scope of the strategy they are used with.
+    with network.distribute_strategy.scope():
+        network.compile(*copy_arguments(args), **copy_arguments(kwargs))

@@ -5,6 +5,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bpn.models.replicas import sum_over_replicas
+
 # How many calls of a function compiled by XLA go by between two looks.
 _INTERVAL = 100
 _MARK = "keras_bpn: gradients are not finite"
@@ -72,6 +74,8 @@ class StepGuard(keras.callbacks.Callback):
         sums = tf.stack(
             [_sum(gradient_of[id(v)]) for v in guarded_variables(model)]
         )
+        # All replicas take a step, or none.
+        sums = sum_over_replicas(sums)
         finite = tf.math.is_finite(tf.reduce_sum(sums))
         checks = self._checks or ("xla" if model.jit_compile else "assert")
         if checks == "xla":

@@ -10,19 +10,21 @@ from keras_bpn.layers.task_scope import task_scope
 from keras_bpn.layers.task_table import INITIAL_CAPACITY
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.models import checks
+from keras_bpn.models.multi_worker_trainer import MultiWorkerTrainer
 from keras_bpn.models.progress import with_progress
 from keras_bpn.models.task_classes import check_task_classes
 from keras_bpn.models.task_data import TaskData
 from keras_bpn.models.task_registry import TaskRegistry
+from keras_bpn.models.workers import variable_scope
 
 # Keys under which a mixed batch travels through `predict`.
 _INPUTS, _ROWS = "keras_bpn_inputs", "keras_bpn_rows"
 
 
-class TaskModel(keras.Model):
+class TaskModel(MultiWorkerTrainer):
     """A functional model that knows its tasks and switches between them.
 
-    This is the half of `BPNModel` that uses what was learned: tasks and their
+    This is the part of `BPNModel` that uses what was learned: tasks and their
     rows, the mode, and calls, evaluation and prediction in a mode.
     """
 
@@ -136,13 +138,15 @@ class TaskModel(keras.Model):
         """Takes note of the labels of tasks, given by their names."""
         self._registry.classes.update(classes)
         rows = {self._registry.row(n): c for n, c in classes.items()}
-        replaced = [t.set_classes(rows) for t in self.task_tables]
+        with variable_scope(self.distribute_strategy):
+            replaced = [t.set_classes(rows) for t in self.task_tables]
         if any(replaced):
             self._forget_functions()
 
     def _reserve(self, capacity):
         self._capacity = max(capacity, self._capacity)
-        replaced = [t.reserve(self._capacity) for t in self.task_tables]
+        with variable_scope(self.distribute_strategy):
+            replaced = [t.reserve(self._capacity) for t in self.task_tables]
         if any(replaced):
             self._forget_functions()
 

@@ -1,47 +1,30 @@
 import contextlib
 import random
 
-import keras
-import tensorflow as tf
-from keras import ops
-
-from keras_bpn.layers.task_scope import record_calls
 from keras_bpn.models import checks
-from keras_bpn.models.compiled_steps import CompiledSteps
-from keras_bpn.models.epoch_runner import MIN_BATCHES
-from keras_bpn.models.epoch_runner import EpochRunner
-from keras_bpn.models.epoch_runner import suits_xla
-from keras_bpn.models.epoch_runner import watches_steps
+from keras_bpn.models import strategy_checks
 from keras_bpn.models.optimizer_state import rebuild
 from keras_bpn.models.optimizer_state import restart
 from keras_bpn.models.progress import EpochCounter
 from keras_bpn.models.progress import with_first
 from keras_bpn.models.progress import with_progress
-from keras_bpn.models.step_guard import StepGuard
+from keras_bpn.models.step_trainer import StepTrainer
 from keras_bpn.models.task_classes import classes_to_train
 from keras_bpn.models.task_data import TaskData
-from keras_bpn.models.task_model import TaskModel
-from keras_bpn.models.update import update_weights
+from keras_bpn.models.workers import variable_scope
 
 
-class TaskTrainer(TaskModel):
+class TaskTrainer(StepTrainer):
     """A functional model that is trained task after task.
 
-    This is the half of `BPNModel` that learns: how a task starts, is trained
-    and ends.
+    This is the part of `BPNModel` that knows how a task starts, is trained and
+    ends.
     """
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.direction = None
-        self.epsilon = None
-        self.consolidation = None
         self._shuffle_seed = random.randint(1, 10**9)
         self._epochs = 0
-        self._guard = StepGuard()
-        self._compile_options = {}
-        self._compiled_steps = None
-        self._runner = None
 
     def fit(
         self,
@@ -86,6 +69,7 @@ class TaskTrainer(TaskModel):
         data = TaskData(
             x, y, sample_weight, batch_size, class_weight, steps_per_epoch
         )
+        strategy_checks.check_fit(self, task, data, consolidate)
         checks.check_data(self, data, consolidate)
         classes = classes_to_train(self, task, data)
         if validation_split and validation_data is None:
@@ -154,6 +138,7 @@ class TaskTrainer(TaskModel):
                 f"Received: no open task among {list(self.tasks)}"
             )
         data = TaskData(x, y, sample_weight, batch_size, class_weight, steps)
+        strategy_checks.check_fit(self, self.open_task, data, consolidate=True)
         checks.check_data(self, data, consolidate=True)
         self._end_task(data)
 
@@ -168,70 +153,6 @@ class TaskTrainer(TaskModel):
                 )
         self._registry.check_trainable(task)
         return task
-
-    # Epochs that are compiled.
-
-    def _runner_of(self, data, callbacks, steps_per_epoch):
-        """Returns what runs the epochs of a `fit` in compiled calls, or `None`
-        where Keras runs them step by step.
-
-        Which it is depends on the model and the number of batches alone, and
-        so do the weights, to the bit.
-
-        Args:
-            data: `EpochData`.
-            callbacks, steps_per_epoch: As in `fit`.
-        """
-        overridden = (
-            type(self).train_step is not TaskTrainer.train_step
-            or type(self).compute_metrics is not keras.Model.compute_metrics
-        )
-        jit_compile = self._compile_options["jit_compile"]
-        if (
-            self._compile_options["steps_per_execution"] != "auto"
-            or jit_compile is False
-            or (jit_compile == "auto" and not suits_xla(self))
-            or self.run_eagerly
-            or tf.config.functions_run_eagerly()
-            or overridden
-            or steps_per_epoch
-            or data.num_batches < MIN_BATCHES
-            or self.distribute_strategy.num_replicas_in_sync > 1
-        ):
-            return None
-        return EpochRunner(data, watches_steps(callbacks))
-
-    @contextlib.contextmanager
-    def _running(self, runner):
-        """Lets Keras run the epochs of a block with a runner, if not `None`."""
-        if runner is None:
-            yield
-            return
-        train_function = self.train_function
-        self._runner = runner
-        # Read when Keras makes its iterator, and only then.
-        self.steps_per_execution = runner.steps_per_call
-        try:
-            yield
-        finally:
-            self.steps_per_execution = 1
-            self._runner = None
-            self.train_function = train_function
-
-    def make_train_function(self, force=False):
-        if self._runner is None:
-            return super().make_train_function(force)
-        # The iterator is there. What is made from now on is for evaluation.
-        self.steps_per_execution = 1
-        if self._compiled_steps is None:
-            self._compiled_steps = CompiledSteps(self, self._guard)
-        self._runner.steps = self._compiled_steps
-        self.train_function = self._runner
-        return self.train_function
-
-    def _forget_training(self):
-        super()._forget_training()
-        self._compiled_steps = None
 
     # How a task starts and ends.
 
@@ -300,54 +221,10 @@ class TaskTrainer(TaskModel):
         if factors != [id(v) for t in self.task_tables for v in t.factors]:
             # A wider head has other variables.
             if getattr(self, "optimizer", None) is not None:
-                rebuild(self.optimizer, self.trainable_variables)
+                with variable_scope(self.distribute_strategy):
+                    rebuild(self.optimizer, self.trainable_variables)
 
     def _forget_functions(self):
         super()._forget_functions()
         if self.consolidation is not None:
             self.consolidation.forget_functions()
-
-    def train_on_batch(self, x, y=None, *args, **kwargs):
-        """Trains the open task on one batch, as `keras.Model.train_on_batch`.
-
-        A task is opened by `fit(..., consolidate=False)`.
-        """
-        if self.open_task is None:
-            raise ValueError(
-                "`train_on_batch` trains the open task. Open one with "
-                "`fit(x, y, task=..., consolidate=False)` first. "
-                f"Received: no open task among {list(self.tasks)}"
-            )
-        with self._guard.watch(self):
-            logs = super().train_on_batch(x, y, *args, **kwargs)
-        self._guard.check(self)
-        return logs
-
-    def train_step(self, data):
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        with tf.GradientTape() as tape:
-            with record_calls() as calls:
-                y_pred = self._call_in_row(self._open_row, x, training=True)
-            loss = self.compute_loss(
-                x=x,
-                y=y,
-                y_pred=y_pred,
-                sample_weight=sample_weight,
-                training=True,
-            )
-            if self.consolidation is not None:
-                extra = self.consolidation.loss(self, x, y, y_pred, calls)
-                if extra is not None:
-                    # One replica's share, as the loss is.
-                    loss = loss + ops.cast(extra / replicas, loss.dtype)
-            scaled_loss = self.optimizer.scale_loss(loss)
-        gradients = tape.gradient(scaled_loss, self.trainable_variables)
-        update_weights(self, gradients, self._guard)
-
-        # The loss is one replica's share of the mean over all replicas.
-        loss = loss * replicas
-        tracker = next(m for m in self.metrics if m.name == "loss")
-        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
-        tracker.update_state(loss, sample_weight=batch_size)
-        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)

@@ -4,6 +4,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bpn.models.optimizer_state import loss_scale
+from keras_bpn.models.replicas import spread_not_finite
+from keras_bpn.models.replicas import sum_over_replicas
 
 
 def update_weights(model, gradients, guard):
@@ -51,11 +53,9 @@ def update_weights(model, gradients, guard):
             model.consolidation.after_update(model, task_gradients)
 
     gradients = [gradients[id(v)] for v in variables]
-    # An optimizer that scales the loss refuses such steps by itself, and in
-    # a replica no condition may stand around an update.
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    if scale is not None or replicas > 1:
-        apply(gradients)
+    # An optimizer that scales the loss refuses such steps by itself.
+    if scale is not None:
+        apply(spread_not_finite(gradients))
         after()
     else:
         guard.update(model, gradients, apply, after)
@@ -63,9 +63,7 @@ def update_weights(model, gradients, guard):
 
 def _beneficial_step(variable, gradient, epsilon):
     # The sign is that of the whole batch, wherever its parts were computed.
-    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-        context = tf.distribute.get_replica_context()
-        gradient = context.all_reduce(tf.distribute.ReduceOp.SUM, gradient)
+    gradient = sum_over_replicas(gradient)
     return ops.subtract(variable, epsilon * ops.sign(gradient))
 
 

@@ -244,6 +244,10 @@ def finish(dataset, size, batch_size, skip):
     # attempt would be made anew for each epoch.
     options = tf.data.Options()
     options.experimental_optimization.apply_default_optimizations = False
+    # Of several workers, each takes its part of every batch.
+    options.experimental_distribute.auto_shard_policy = (
+        tf.data.experimental.AutoShardPolicy.DATA
+    )
     return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
 
 
