@@ -1,7 +1,9 @@
 import argparse
+import os
 import sys
 
 from benchmarks import command
+from benchmarks.peers.jobs import PEER_PYTHON
 from benchmarks.records import RESULTS
 from benchmarks.report import report
 
@@ -15,6 +17,7 @@ BENCHMARKS = (
     "methods",
     "pipelines",
     "scale",
+    "peers",
 )
 
 
@@ -32,7 +35,16 @@ def main():
         "(default: all but `report`)",
     )
     command.add_arguments(parser)
+    parser.add_argument(
+        "--peer-python",
+        metavar="PATH",
+        help="the Python of the environment that benchmarks/peers/README.md "
+        f"describes (default: ${PEER_PYTHON})",
+    )
     arguments = parser.parse_args()
+    if arguments.peer_python:
+        # For this process and those that it starts.
+        os.environ[PEER_PYTHON] = arguments.peer_python
     names = arguments.names or list(BENCHMARKS)
     unknown = sorted(set(names) - {*BENCHMARKS, "report"})
     if unknown:
