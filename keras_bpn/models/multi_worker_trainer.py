@@ -12,11 +12,10 @@ class MultiWorkerTrainer(keras.Model):
     https://github.com/tensorflow/tensorflow/issues/72388):
 
     - `_maybe_symbolic_build` averages a batch over the replicas, only to know
-      its shapes. Averaging needs parts of one size on all replicas, which the
-      last batch of an epoch has not, and a batch dimension where several
-      processes take part.
+      its shapes. That fails where parts of a batch differ in size, as those of
+      a small batch do, and where several processes take part.
     - `reduce_per_replica` averages the logs of a step over an axis that scalars
-      do not have.
+      do not have, where several processes take part.
 
     Both are mended here and nowhere else. Without a strategy nothing changes.
     `tests/distribute/test_keras_faults.py` fails once Keras has mended them.

@@ -98,7 +98,14 @@ CASES = {
 
 
 def train(
-    strategy, make, method, direction="beneficial", tasks=2, epochs=2, **compile
+    strategy,
+    make,
+    method,
+    direction="beneficial",
+    tasks=2,
+    epochs=2,
+    seed=1,
+    **compile,
 ):
     """Returns what comes of a case: weights, logs, and results of use.
 
@@ -106,10 +113,10 @@ def train(
         strategy: `tf.distribute.Strategy` or `None`.
         make, method: Functions that return a model and its consolidation.
         direction: As in `BPNModel.compile`.
-        tasks, epochs: Integers.
+        tasks, epochs, seed: Integers.
         **compile: Other arguments of `compile`.
     """
-    keras.utils.set_random_seed(1)
+    keras.utils.set_random_seed(seed)
     with strategy.scope() if strategy else contextlib.nullcontext():
         model = make()
         model.compile(

@@ -140,6 +140,18 @@ def refuses_steps(strategy):
     return {"error": error, "changed": changed["weights"]}
 
 
+def keras_fault(strategy):
+    """Returns the error of Keras for an only batch of seven examples."""
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    x = np.ones((7, 2), "float32")
+    try:
+        model.fit(x, x[:, :1], batch_size=8, verbose=0)
+    except Exception as error:
+        return str(error)
+
+
 def main(names):
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     results, model = {}, None
