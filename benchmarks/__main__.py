@@ -12,6 +12,7 @@ from benchmarks.report import report
 BENCHMARKS = (
     "training",
     "methods",
+    "task_ends",
     "pipelines",
 )
 
