@@ -15,6 +15,7 @@ BENCHMARKS = (
     "training",
     "epochs",
     "methods",
+    "task_ends",
     "pipelines",
     "scale",
     "peers",

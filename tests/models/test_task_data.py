@@ -109,6 +109,19 @@ def test_sample_weights_travel_along():
     )
 
 
+def test_pieces_are_not_the_batches():
+    data = TaskData(X, Y, batch_size=4, class_weight={1: 2.0})
+    pieces = list(data.pieces(7))
+    assert [len(x) for x, _, _ in pieces] == [7, 3]
+    for whole, parts in zip((X, Y), zip(*pieces)):
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    weights = np.concatenate([w for _, _, w in pieces])
+    np.testing.assert_array_equal(weights, np.where(Y == 1, 2.0, 1.0))
+
+    data = TaskData(X, Y, batch_size=4, steps_per_epoch=2)
+    assert [len(x) for x, _, _ in data.pieces(7)] == [7, 1]
+
+
 @pytest.mark.parametrize("source", [dataset, Batches])
 def test_sources_are_read_again(source):
     data = TaskData(source())
