@@ -115,7 +115,7 @@ class Learner:
         train = self.evaluator.examples(task, "train")
         self._fit(task, train)
         self.early_stopping.restore_best(self._network(task))
-        self.model.consolidate(self._data(train, seed=None, epoch=0))
+        self.model.consolidate(self._data(train))
 
         by_tasks = self.evaluate_unit == "tasks"
         is_last = index + 1 == len(self.scenario)
@@ -156,7 +156,7 @@ class Learner:
         data = self._data(train, order, self._epoch)
         self._fit_until(self.epochs, task, data)
 
-    def _data(self, train, seed, epoch, skip=0):
+    def _data(self, train, seed=None, epoch=0, skip=0):
         """Returns the training data of a task in a form that `fit` takes."""
         if train.in_memory:
             return TaskEpochs(train, self.batch_size, seed, epoch, skip)

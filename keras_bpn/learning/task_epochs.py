@@ -14,7 +14,9 @@ class TaskEpochs(EpochData):
         skip: Integer, how many batches to leave out at the start.
     """
 
-    def __init__(self, examples: Examples, batch_size, seed, epoch, skip=0):
+    def __init__(
+        self, examples: Examples, batch_size, seed=None, epoch=0, skip=0
+    ):
         super().__init__(batch_size, skip)
         self.examples = examples
         self.seed = seed

@@ -145,7 +145,7 @@ class BPNModel(TaskTrainer):
             "steps_per_execution": steps_per_execution,
             "jit_compile": jit_compile,
         }
-        self._forget_training()
+        self._forget_functions()
 
     def _set_up(self, direction, epsilon, consolidation):
         strategy = self.distribute_strategy

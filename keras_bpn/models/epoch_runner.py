@@ -22,7 +22,7 @@ _SLOW_ON_CPU = (
 
 
 class EpochRunner(keras.callbacks.Callback):
-    """The training function of a `fit` that runs many steps in one call.
+    """A training or test function that takes many steps in one call.
 
     Keras asks for `steps_per_call` steps at a time, whatever the iterator
     holds, and the runner takes them from the data.
@@ -32,7 +32,7 @@ class EpochRunner(keras.callbacks.Callback):
         one_by_one: Boolean, whether callbacks want to know of each step.
 
     Attributes:
-        steps: The `CompiledSteps` to take, to be set before the first.
+        steps: The `StepLoop` that takes them, to be set before the first.
         steps_per_call: Integer.
     """
 
@@ -54,8 +54,8 @@ class EpochRunner(keras.callbacks.Callback):
         size = self.data.batch_size * sum(
             a.shape.num_elements() * a.dtype.size for a in leaves
         )
-        most = min(_BLOCK_STEPS, self.data.num_batches)
-        return max(1, min(most, _BLOCK_BYTES // size))
+        # The same for data of any length, so that it is compiled once.
+        return max(1, min(_BLOCK_STEPS, _BLOCK_BYTES // size))
 
     def iterations(self):
         """Returns a dataset of as many elements as there are steps to take."""
@@ -117,13 +117,31 @@ def suits_xla(model):
     return not any(isinstance(layer, _SLOW_ON_CPU) for layer in layers)
 
 
-def watches_steps(callbacks):
-    """Whether any of the callbacks acts on single steps of training."""
-    callbacks = getattr(callbacks, "callbacks", callbacks)
-    return any(map(_watches_steps, keras.tree.flatten(callbacks or [])))
+def watches_steps(callbacks, kind):
+    """Whether any of the callbacks acts on single steps.
+
+    Args:
+        callbacks: As in `keras.Model.fit`.
+        kind: `"train"` or `"test"`.
+    """
+    callbacks = keras.tree.flatten(getattr(callbacks, "callbacks", callbacks))
+    hooks = {
+        "train": (
+            "on_batch_begin",
+            "on_batch_end",
+            "on_train_batch_begin",
+            "on_train_batch_end",
+        ),
+        "test": ("on_test_batch_begin", "on_test_batch_end"),
+    }[kind]
+    return any(
+        _watches_steps(callback, hooks)
+        for callback in callbacks
+        if callback is not None
+    )
 
 
-def _watches_steps(callback):
+def _watches_steps(callback, hooks):
     by_epochs = (
         keras.callbacks.ModelCheckpoint,
         keras.callbacks.BackupAndRestore,
@@ -138,10 +156,5 @@ def _watches_steps(callback):
     return any(
         getattr(getattr(callback, name), "__func__", None)
         is not getattr(base, name)
-        for name in (
-            "on_batch_begin",
-            "on_batch_end",
-            "on_train_batch_begin",
-            "on_train_batch_end",
-        )
+        for name in hooks
     )

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bpn.layers.task_scope import record_calls
-from keras_bpn.models.compiled_steps import CompiledSteps
+from keras_bpn.models.epoch_data import EpochData
 from keras_bpn.models.epoch_runner import MIN_BATCHES
 from keras_bpn.models.epoch_runner import EpochRunner
 from keras_bpn.models.epoch_runner import suits_xla
@@ -15,7 +15,10 @@ from keras_bpn.models.replicas import num_replicas
 from keras_bpn.models.replicas import weigh_part
 from keras_bpn.models.replicas import without_filling
 from keras_bpn.models.step_guard import StepGuard
+from keras_bpn.models.step_loop import StepLoop
+from keras_bpn.models.task_data import TaskData
 from keras_bpn.models.task_model import TaskModel
+from keras_bpn.models.train_loop import TrainLoop
 from keras_bpn.models.update import update_weights
 
 
@@ -33,8 +36,9 @@ class StepTrainer(TaskModel):
         self.consolidation = None
         self._guard = StepGuard()
         self._compile_options = {}
-        self._compiled_steps = None
-        self._runner = None
+        self._train_loop = None
+        self._test_loop = None
+        self._runners = {}
 
     def train_on_batch(self, x, y=None, *args, **kwargs):
         """Trains the open task on one batch, as `keras.Model.train_on_batch`.
@@ -86,64 +90,111 @@ class StepTrainer(TaskModel):
 
     # Epochs that are compiled.
 
-    def _runner_of(self, data, callbacks, steps_per_epoch):
-        """Returns what runs the epochs of a `fit` in compiled calls, or `None`
-        where Keras runs them step by step.
+    def evaluate(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        verbose="auto",
+        sample_weight=None,
+        steps=None,
+        callbacks=None,
+        return_dict=False,
+        task=None,
+        **kwargs,
+    ):
+        arguments = {"x": x, "y": y, "sample_weight": sample_weight}
+        runner = None
+        if not kwargs and x is not None:
+            data = TaskData(x, y, sample_weight, batch_size)
+            data = data.epochs(shuffle=False)
+            if data is not None:
+                runner = self._runner_of("test", data, callbacks, steps)
+            if runner is not None:
+                arguments = {"x": runner.iterations()}
+            elif isinstance(x, EpochData):
+                arguments = {"x": data.batches()}
+        if runner is None:
+            arguments["batch_size"] = batch_size
+        with self._running("test", runner):
+            return super().evaluate(
+                **arguments,
+                verbose=verbose,
+                steps=steps,
+                callbacks=callbacks,
+                return_dict=return_dict,
+                task=task,
+                **kwargs,
+            )
+
+    def _runner_of(self, kind, data, callbacks, steps):
+        """Returns what takes the steps of an epoch in compiled calls, or `None`
+        where Keras takes them one by one.
 
         Which it is depends on the model and the number of batches alone, and
         so do the weights, to the bit.
 
         Args:
+            kind: `"train"` or `"test"`.
             data: `EpochData`.
-            callbacks, steps_per_epoch: As in `fit`.
+            callbacks: As in `fit`.
+            steps: The number of steps that the user asks for, or `None`.
         """
-        overridden = (
-            type(self).train_step is not StepTrainer.train_step
-            or type(self).compute_metrics is not keras.Model.compute_metrics
-        )
-        jit_compile = self._compile_options["jit_compile"]
+        model_class, step = type(self), f"{kind}_step"
+        jit_compile = self._compile_options.get("jit_compile")
         if (
-            self._compile_options["steps_per_execution"] != "auto"
+            self._compile_options.get("steps_per_execution") != "auto"
             or jit_compile is False
             or (jit_compile == "auto" and not suits_xla(self))
             or self.run_eagerly
             or tf.config.functions_run_eagerly()
-            or overridden
-            or steps_per_epoch
+            or getattr(model_class, step) is not getattr(StepTrainer, step)
+            or model_class.compute_metrics is not keras.Model.compute_metrics
+            or steps
             or data.num_batches < MIN_BATCHES
             or self.distribute_strategy.num_replicas_in_sync > 1
         ):
             return None
-        return EpochRunner(data, watches_steps(callbacks))
+        return EpochRunner(data, watches_steps(callbacks, kind))
 
     @contextlib.contextmanager
-    def _running(self, runner):
-        """Lets Keras run the epochs of a block with a runner, if not `None`."""
+    def _running(self, kind, runner):
+        """Lets Keras take the steps in a block by a runner, if not `None`."""
         if runner is None:
             yield
             return
-        train_function = self.train_function
-        self._runner = runner
+        function = getattr(self, f"{kind}_function")
+        self._runners[kind] = runner
         # Read when Keras makes its iterator, and only then.
         self.steps_per_execution = runner.steps_per_call
         try:
             yield
         finally:
             self.steps_per_execution = 1
-            self._runner = None
-            self.train_function = train_function
+            del self._runners[kind]
+            setattr(self, f"{kind}_function", function)
 
     def make_train_function(self, force=False):
-        if self._runner is None:
+        if "train" not in self._runners:
             return super().make_train_function(force)
         # The iterator is there. What is made from now on is for evaluation.
         self.steps_per_execution = 1
-        if self._compiled_steps is None:
-            self._compiled_steps = CompiledSteps(self, self._guard)
-        self._runner.steps = self._compiled_steps
-        self.train_function = self._runner
-        return self.train_function
+        self._train_loop = self._train_loop or TrainLoop(self, self._guard)
+        self.train_function = self._runners["train"]
+        self.train_function.steps = self._train_loop
+
+    def make_test_function(self, force=False):
+        if "test" not in self._runners:
+            return super().make_test_function(force)
+        self.steps_per_execution = 1
+        self._test_loop = self._test_loop or StepLoop(self, self.test_step)
+        self.test_function = self._runners["test"]
+        self.test_function.steps = self._test_loop
 
     def _forget_training(self):
         super()._forget_training()
-        self._compiled_steps = None
+        self._train_loop = None
+
+    def _forget_functions(self):
+        super()._forget_functions()
+        self._test_loop = None

@@ -125,7 +125,7 @@ class TaskData:
         )
         return data, keras.utils.pack_x_y_sample_weight(*last)
 
-    def epochs(self, shuffle, seed, epoch):
+    def epochs(self, shuffle, seed=None, epoch=None):
         """Returns the `EpochData` of arrays, or `None` of other data.
 
         Args:

@@ -88,12 +88,17 @@ class TaskTrainer(StepTrainer):
             }
         else:
             validation_batch_size = validation_batch_size or batch_size
-            runner = self._runner_of(epochs_of, callbacks, steps_per_epoch)
+            runner = self._runner_of(
+                "train", epochs_of, callbacks, steps_per_epoch
+            )
             batches = epochs_of.batches if runner is None else runner.iterations
             arguments = {"x": batches(), "shuffle": False}
         callbacks, verbose = with_progress(f"Task '{task}'", verbose, callbacks)
         first = [c for c in (counter, runner, self._guard) if c is not None]
-        with self._training(task, data, classes), self._running(runner):
+        with (
+            self._training(task, data, classes),
+            self._running("train", runner),
+        ):
             history = super().fit(
                 **arguments,
                 epochs=epochs,

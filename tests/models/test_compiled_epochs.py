@@ -46,7 +46,7 @@ def state(model):
 
 
 def is_compiled(model):
-    return model._compiled_steps is not None
+    return model._train_loop is not None
 
 
 @pytest.fixture(scope="module")
@@ -121,17 +121,18 @@ def test_which_callbacks_watch_steps(tmp_path):
         callbacks.ProgbarLogger(),
         callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: None),
     ]
-    assert not watches_steps(None)
-    assert not watches_steps(by_epochs)
-    assert not watches_steps(callbacks.CallbackList(by_epochs))
+    assert not watches_steps(None, "train")
+    assert not watches_steps(by_epochs, "train")
+    assert not watches_steps(callbacks.CallbackList(by_epochs), "train")
     for callback in (
         Steps(),
         callbacks.ModelCheckpoint(path, save_weights_only=True, save_freq=5),
         callbacks.TerminateOnNaN(),
         callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: None),
     ):
-        assert watches_steps([*by_epochs, callback])
-        assert watches_steps(callback)
+        assert watches_steps([*by_epochs, callback], "train")
+        assert watches_steps(callback, "train")
+        assert not watches_steps(callback, "test")
 
 
 def test_epoch_callbacks_stop_the_training():
@@ -284,6 +285,63 @@ def test_wrong_steps_per_execution(wrong):
         built(steps_per_execution=wrong)
 
 
+# Evaluation.
+
+
+def test_evaluation_in_compiled_calls(trained):
+    model, _ = trained
+    x, y = make_data(1)
+    weights = np.linspace(0, 2, SIZE)
+    calls = []
+
+    class TestSteps(keras.callbacks.Callback):
+        def on_test_batch_end(self, batch, logs=None):
+            calls.append(batch)
+
+    options = {"batch_size": BATCH, "return_dict": True, "verbose": 0}
+    for arguments in ({}, {"sample_weight": weights}):
+        logs = model.evaluate(x, y, **arguments, **options)
+        assert model._test_loop is not None
+        watched = model.evaluate(
+            x, y, callbacks=[TestSteps()], **arguments, **options
+        )
+        assert watched == logs
+        # One batch, which is no case for the loop.
+        whole = {**options, "batch_size": SIZE}
+        assert logs == pytest.approx(model.evaluate(x, y, **arguments, **whole))
+    assert calls == 2 * list(range(61))
+
+
+def test_evaluation_follows_the_mode(trained):
+    model, _ = trained
+    x, y = make_data(1)
+    options = {"batch_size": BATCH, "return_dict": True, "verbose": 0}
+    model.task = None
+    without = model.evaluate(x, y, **options)
+    logs = model.evaluate(x, y, task="a", **options)
+    assert model.task is None
+    assert logs["loss"] != without["loss"]
+    model.task = "a"
+    assert model.evaluate(x, y, **options) == logs
+
+
+def test_evaluation_within_training():
+    """As a callback may do, in the middle of an epoch."""
+    x, y = make_data()
+    steps = Steps()
+
+    class Evaluate(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 30:
+                self.model.evaluate(x, y, batch_size=BATCH, verbose=0)
+
+    model = built()
+    fit(model, epochs=2, callbacks=[Evaluate(), steps])
+    assert is_compiled(model) and model._test_loop is not None
+    assert steps.began == 2 * list(range(61))
+    assert steps.counts == list(range(1, 2 * 61 + 1))
+
+
 # Steps that are refused.
 
 
@@ -354,7 +412,10 @@ def test_nested_inputs_and_outputs():
 
     def made(**kwargs):
         keras.utils.set_random_seed(0)
-        inputs = {"a": keras.Input((2,)), "b": keras.Input((1,))}
+        inputs = {
+            "a": keras.Input((2,), name="a"),
+            "b": keras.Input((1,), name="b"),
+        }
         h = keras.layers.Concatenate()([inputs["a"], inputs["b"]])
         outputs = [
             keras_bpn.layers.BPNDense(4, hidden_dim=0)(h),
