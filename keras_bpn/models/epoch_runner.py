@@ -1,3 +1,5 @@
+import concurrent.futures
+
 import keras
 import tensorflow as tf
 
@@ -47,6 +49,8 @@ class EpochRunner(keras.callbacks.Callback):
         self._order = None
         self._start = self._step = 0
         self._block = None
+        self._next = None
+        self._thread = concurrent.futures.ThreadPoolExecutor(1)
 
     def _fitting_steps(self):
         batch = self.data.take(tf.range(1, dtype=tf.int64))
@@ -65,13 +69,15 @@ class EpochRunner(keras.callbacks.Callback):
         # Drawn with the first step, when other callbacks had their turn.
         self._order = None
 
-    def on_train_end(self, logs=None):
-        self._order = self._block = None
+    def close(self):
+        """Lets go of the data. No more steps can be taken."""
+        self._thread.shutdown()
+        self._order = self._block = self._next = None
 
     def __call__(self, iterator):
         if self._order is None:
             self._order = self.data.order()
-            self._step, self._block = 0, None
+            self._step, self._block, self._next = 0, None, None
         size = self.data.batch_size
         full, rest = divmod(self._order.shape[0], size)
         last = min(self._step + self.steps_per_call, full + bool(rest))
@@ -88,25 +94,37 @@ class EpochRunner(keras.callbacks.Callback):
         return logs
 
     def _fill_block(self, full):
-        """Gathers the block that the next step is in, and returns the number
-        of its first step."""
+        """Gets the block that the next step is in, and returns the number of
+        its first step."""
         if self._block is not None:
             if self._step < self._start + self._block_steps:
                 return self._start
         self._start = self._step
+        gathered, self._next = self._next, None
+        if gathered is None:
+            self._block = self._gather(full, self._start)
+        else:
+            self._block = gathered.result()
+        following = self._start + self._block_steps
+        if following < full:
+            # While steps leave a core idle, which they often do.
+            self._next = self._thread.submit(self._gather, full, following)
+        return self._start
+
+    def _gather(self, full, start):
+        """Returns the block that begins with a step."""
         size, count = self.data.batch_size, self._block_steps
-        stop = min(self._start + count, full)
-        order = self._order[self._start * size : stop * size]
+        stop = min(start + count, full)
+        order = self._order[start * size : stop * size]
         missing = count * size - order.shape[0]
         # All blocks have one shape, for which steps are compiled.
         order = tf.pad(order, [[0, missing]], constant_values=order[0])
-        self._block = keras.tree.map_structure(
+        return keras.tree.map_structure(
             lambda a: (
                 a if a is None else tf.reshape(a, (count, size, *a.shape[1:]))
             ),
             self.data.take(order),
         )
-        return self._start
 
 
 def suits_xla(model):

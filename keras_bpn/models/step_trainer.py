@@ -172,6 +172,7 @@ class StepTrainer(TaskModel):
         finally:
             self.steps_per_execution = 1
             del self._runners[kind]
+            runner.close()
             setattr(self, f"{kind}_function", function)
 
     def make_train_function(self, force=False):
