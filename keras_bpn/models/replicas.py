@@ -71,10 +71,11 @@ def fill_empty(batch):
     return keras.tree.map_structure(fill, batch)
 
 
-def without_filling(y_pred, size):
-    """Returns the outputs of the `size` examples that were not filled in."""
+def without_filling(y_pred, x):
+    """Returns the outputs for inputs as they were before `fill_empty`."""
     if num_replicas() == 1:
         return y_pred
+    size = _num_examples(x)
     return keras.tree.map_structure(lambda t: t[:size], y_pred)
 
 
@@ -92,6 +93,10 @@ def weigh_part(loss, x):
     """
     if num_replicas() == 1:
         return loss
-    size = tf.cast(ops.shape(keras.tree.flatten(x)[0])[0], "float32")
+    size = tf.cast(_num_examples(x), "float32")
     share = num_replicas() * size / sum_over_replicas(size)
     return loss * ops.cast(share, loss.dtype)
+
+
+def _num_examples(x):
+    return ops.shape(keras.tree.flatten(x)[0])[0]

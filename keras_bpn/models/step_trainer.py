@@ -85,7 +85,7 @@ class StepTrainer(TaskModel):
         x, y, sample_weight = part
         batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
         tracker.update_state(loss, sample_weight=batch_size)
-        y_pred = without_filling(y_pred, batch_size)
+        y_pred = without_filling(y_pred, x)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     # Epochs that are compiled.

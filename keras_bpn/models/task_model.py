@@ -12,6 +12,8 @@ from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.models import checks
 from keras_bpn.models.multi_worker_trainer import MultiWorkerTrainer
 from keras_bpn.models.progress import with_progress
+from keras_bpn.models.replicas import fill_empty
+from keras_bpn.models.replicas import without_filling
 from keras_bpn.models.task_classes import check_task_classes
 from keras_bpn.models.task_data import TaskData
 from keras_bpn.models.task_registry import TaskRegistry
@@ -290,7 +292,10 @@ class TaskModel(MultiWorkerTrainer):
         return outputs[..., : len(self._registry.classes[self.task])]
 
     def predict_step(self, data):
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        part, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        x = fill_empty(part)
         if isinstance(x, dict) and _ROWS in x:
-            return self._call_in_row(x[_ROWS], x[_INPUTS], training=False)
-        return self(x, training=False)
+            y_pred = self._call_in_row(x[_ROWS], x[_INPUTS], training=False)
+        else:
+            y_pred = self(x, training=False)
+        return without_filling(y_pred, part)

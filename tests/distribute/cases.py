@@ -93,7 +93,6 @@ CASES = {
     "heads with GEM": case(heads, lambda: c.GEM(4, seed=3)),
     "layers of Keras": case(with_dense, lambda: c.EWC(5.0)),
     "nine tasks": case(tasks=9, epochs=1),
-    "eagerly": case(run_eagerly=True, epochs=1),
 }
 
 
