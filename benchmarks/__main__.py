@@ -17,6 +17,7 @@ BENCHMARKS = (
     "methods",
     "task_ends",
     "pipelines",
+    "hundred_tasks",
     "scale",
     "peers",
 )

@@ -49,6 +49,14 @@ class TaskTrainer(StepTrainer):
     ):
         """Trains the model on a task.
 
+        Arrays of at least 50 batches stay on the device, and many steps are
+        taken in each call of a function that XLA compiles, unless `compile()`
+        was told otherwise. Callbacks for epochs and the progress bar notice
+        nothing of it. If a callback acts on single batches, each step is a call
+        of its own, with the same results to the bit; without XLA, results are
+        the same up to rounding. Generators and `tf.data.Dataset` objects, and
+        networks with convolutions on a CPU, run as in `keras.Model.fit`.
+
         Args:
             x, y, batch_size, epochs, verbose, callbacks, validation_split,
                 validation_data, shuffle, class_weight, sample_weight,
