@@ -1,7 +1,9 @@
 import argparse
+import os
 import sys
 
 from benchmarks import command
+from benchmarks.peers.jobs import PEER_PYTHON
 from benchmarks.records import RESULTS
 from benchmarks.report import report
 
@@ -11,8 +13,13 @@ from benchmarks.report import report
 # quick run in `QUICK`.
 BENCHMARKS = (
     "training",
+    "epochs",
     "methods",
+    "task_ends",
     "pipelines",
+    "hundred_tasks",
+    "scale",
+    "peers",
 )
 
 
@@ -30,7 +37,16 @@ def main():
         "(default: all but `report`)",
     )
     command.add_arguments(parser)
+    parser.add_argument(
+        "--peer-python",
+        metavar="PATH",
+        help="the Python of the environment that benchmarks/peers/README.md "
+        f"describes (default: ${PEER_PYTHON})",
+    )
     arguments = parser.parse_args()
+    if arguments.peer_python:
+        # For this process and those that it starts.
+        os.environ[PEER_PYTHON] = arguments.peer_python
     names = arguments.names or list(BENCHMARKS)
     unknown = sorted(set(names) - {*BENCHMARKS, "report"})
     if unknown:

@@ -90,11 +90,12 @@ def main(name):
     add_arguments(parser)
     for setting, value in module.SETTINGS.items():
         is_list = isinstance(value, (list, tuple))
+        default = " ".join(map(str, value)) if is_list else value
         parser.add_argument(
             f"--{setting.replace('_', '-')}",
             type=type(value[0] if is_list else value),
             nargs="+" if is_list else None,
             default=argparse.SUPPRESS,
-            help=f"(default: {' '.join(value) if is_list else value})",
+            help=f"(default: {default})",
         )
     sys.exit(run(name, **vars(parser.parse_args())))

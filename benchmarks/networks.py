@@ -8,6 +8,7 @@ import numpy as np
 import keras_bpn
 
 BATCH_SIZE = 128
+HIDDEN = (300,) * 5
 OPTIONS = {
     "default": {},
     "jit_compile": {"jit_compile": True},
@@ -32,22 +33,22 @@ class EpochTimer(keras.callbacks.Callback):
         self.seconds.append(time.perf_counter() - self._start)
 
 
-def make_plain(options=None, inputs=784):
+def make_plain(options=None, inputs=784, units=HIDDEN):
     """Returns the network of `keras.layers.Dense`, compiled."""
-    return _make(keras.Model, keras.layers.Dense, inputs, options or {})
+    return _make(keras.Model, keras.layers.Dense, inputs, units, options or {})
 
 
-def make_bpn(method, options=None, inputs=784):
+def make_bpn(method, options=None, inputs=784, units=HIDDEN):
     """Returns the network of `BPNDense`, compiled with a method by name."""
     options = {**(options or {}), **keras_bpn.methods.get(method)}
     dense = keras_bpn.layers.BPNDense
-    return _make(keras_bpn.BPNModel, dense, inputs, options)
+    return _make(keras_bpn.BPNModel, dense, inputs, units, options)
 
 
-def _make(model_class, layer, inputs, options):
+def _make(model_class, layer, inputs, units, options):
     x = first = keras.Input((inputs,))
-    for _ in range(5):
-        x = layer(300, activation="relu")(x)
+    for n in units:
+        x = layer(n, activation="relu")(x)
     model = model_class(first, layer(10)(x))
     model.compile(
         optimizer=keras.optimizers.Adam(1e-3),
@@ -64,6 +65,21 @@ def random_data(steps):
     x = generator.random((steps * BATCH_SIZE, 784), dtype="float32")
     y = generator.integers(10, size=len(x)).astype("int32")
     return x, y
+
+
+def mnist_or_random(size):
+    """Returns training images of MNIST, their labels and the name of the data.
+
+    They are random where TFDS has not prepared MNIST.
+    """
+    try:
+        scenario = keras_bpn.scenarios.SplitClasses(
+            "mnist", classes_per_task=10, download=False
+        )
+    except FileNotFoundError:
+        return *random_data(size // BATCH_SIZE), "random images"
+    x, y = scenario[0].examples("train").reshape((784,)).arrays()
+    return x[:size], y[:size], "MNIST"
 
 
 def step_time(model, x, y, epochs, **arguments):

@@ -182,8 +182,7 @@ class Autoencoder:
         epoch = tf.Variable(0, dtype=tf.int64)
         if data.in_memory:
             data = TaskData(
-                data.shuffled(self.shuffle_seed, epoch),
-                class_weight=data.class_weight,
+                data.epochs(True, self.shuffle_seed, epoch),
                 steps_per_epoch=data.steps_per_epoch,
             )
         for _ in range(epochs):

@@ -4,9 +4,11 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_bpn.consolidation.per_example import loss_gradients
+from keras_bpn.consolidation.loss_gradients import loss_gradients
 
 LABELS = ("true", "sampled", "exact")
+# How many numbers are drawn from one seed.
+_GROUP = 1024
 
 
 def fisher_objectives(model, labels, seed):
@@ -19,26 +21,22 @@ def fisher_objectives(model, labels, seed):
         labels: `"true"`, `"sampled"` or `"exact"`.
         seed: Function that returns the integer from which labels are sampled.
             It is called inside the compiled function, which outlives a task.
+            A label depends on it and on the place of its example in the data.
     """
 
-    def true(y, y_pred, step):
+    def true(y, y_pred, first):
         return [(loss_gradients(model, y, y_pred), 1.0)]
 
     if labels == "true":
         return true
     loss = _crossentropy(model)
 
-    def sampled(y, y_pred, step):
-        classes = tf.random.stateless_categorical(
-            ops.log(_probabilities(loss, y_pred)),
-            num_samples=1,
-            seed=ops.stack(
-                [ops.cast(seed(), "int32"), ops.cast(step, "int32")]
-            ),
-        )[:, 0]
-        return true(_as_targets(loss, classes, y_pred), y_pred, step)
+    def sampled(y, y_pred, first):
+        probabilities = _probabilities(loss, y_pred)
+        classes = _draw(probabilities, seed(), first)
+        return true(_as_targets(loss, classes, y_pred), y_pred, first)
 
-    def exact(y, y_pred, step):
+    def exact(y, y_pred, first):
         probabilities = _probabilities(loss, y_pred)
         pairs = []
         for c in range(y_pred.shape[-1]):
@@ -77,6 +75,24 @@ def _crossentropy(model):
 def _probabilities(loss, y_pred):
     y_pred = ops.cast(y_pred, "float32")
     return ops.softmax(y_pred) if loss.from_logits else y_pred
+
+
+def _draw(probabilities, seed, first):
+    """Draws one class per example, the same however the data is cut."""
+    size = ops.shape(probabilities)[0]
+    groups = tf.range(first // _GROUP, (first + size - 1) // _GROUP + 1)
+    numbers = tf.map_fn(
+        lambda group: tf.random.stateless_uniform((_GROUP,), [seed, group]),
+        groups,
+        fn_output_signature=tf.TensorSpec((_GROUP,)),
+    )
+    start = first % _GROUP
+    numbers = ops.reshape(numbers, (-1, 1))[start : start + size]
+    # The first class whose share of the line from zero to their sum covers
+    # the number. One without probability covers none.
+    ends = ops.cumsum(probabilities, axis=-1)
+    passed = ends <= numbers * ends[:, -1:]
+    return ops.sum(ops.cast(passed, "int32"), axis=-1)
 
 
 def _as_targets(loss, classes, y_pred):

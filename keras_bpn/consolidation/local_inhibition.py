@@ -1,11 +1,13 @@
+import functools
+
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bpn.consolidation.block_sums import BlockSums
 from keras_bpn.consolidation.consolidation import Consolidation
 from keras_bpn.consolidation.per_example import norm_gradients
-from keras_bpn.consolidation.per_example import weighted_mean
 from keras_bpn.layers.task_scope import record_calls
 
 
@@ -115,20 +117,20 @@ class LocalInhibition(Consolidation):
         return self.strength * total
 
     def end_task(self, model, task, data):
-        step_function = self.function(
+        sums = self.function(
             "neurons",
-            lambda: tf.function(
-                lambda *batch: self._batch_importance(model, *batch),
-                autograph=False,
-                reduce_retracing=True,
+            lambda: BlockSums(
+                model,
+                functools.partial(self._block_importance, model),
+                [self._variables[key].shape for key in self._keys.values()],
             ),
         )
-        added = weighted_mean(data, step_function, model.distribute_strategy)
+        added = sums.mean(data)
         for key, importance in zip(self._keys.values(), added):
             self._variables[key].assign_add(importance)
 
-    def _batch_importance(self, model, x, y, weights, step):
-        """Returns the sums over a batch, one per hidden layer."""
+    def _block_importance(self, model, x, y, weights, first):
+        """Returns the sums over a block, one per hidden layer."""
         with tf.GradientTape() as tape, record_calls() as calls:
             y_pred = model(x, training=False)
         calls = self._hidden_calls(calls)

@@ -103,7 +103,7 @@ class LwF(Consolidation):
     def start_task(self, model, task, data):
         distillation.gives_logits(model)
         # The number of terms and their classes are part of the compiled step.
-        model.train_function = None
+        model._forget_training()
         self._restart(model)
 
     def _restart(self, model):

@@ -64,5 +64,5 @@ class MAS(QuadraticPenalty):
         self.hold(model, omega)
 
 
-def _squared_outputs(y, y_pred, step):
+def _squared_outputs(y, y_pred, first):
     return [(norm_gradients(y_pred), 1.0)]

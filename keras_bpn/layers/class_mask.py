@@ -5,6 +5,8 @@ from keras import ops
 from keras_bpn.layers.task_scope import current_task
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.layers.task_table import expand_rows
+from keras_bpn.layers.task_table import read_rows
+from keras_bpn.layers.task_table import write_rows
 
 # Far below every score, with a probability of exactly zero, and within the
 # range of half precision. Infinity would turn a product with zero into NaN.
@@ -64,23 +66,29 @@ class ClassMask(TaskTable):
     def initial_rows(self, start, stop):
         return np.zeros((stop - start, self.width), "bool")
 
-    def set_classes(self, row, classes):
-        table = ops.convert_to_numpy(self.table).copy()
-        table[row] = False
-        table[row, list(classes)] = True
-        table[0] = table[1:].any(axis=0)
-        self.table.assign(table)
+    def set_classes(self, classes):
+        rows = list(classes)
+        masks = np.zeros((len(rows), self.width), "bool")
+        for mask, labels in zip(masks, classes.values()):
+            mask[list(labels)] = True
+        before = ops.convert_to_numpy(read_rows(self.table, [0, *rows]))
+        write_rows(self.table, rows, masks)
+        union = before[0] | masks.any(axis=0)
+        if np.any(before[1:] & ~masks):
+            # Other tasks may have the classes that a task had until now.
+            union = ops.convert_to_numpy(self.table)[1:].any(axis=0)
+        write_rows(self.table, 0, union)
         return False
 
     def call(self, inputs):
         task = current_task()
         if task is None:
             return inputs
-        mask = self.table[0]
+        mask = seen = read_rows(self.table, 0)
         if self.classes == "task":
             mask = expand_rows(self.rows_of(task), len(inputs.shape))
         # A network without tasks is not restricted.
-        mask = ops.logical_or(mask, ops.logical_not(ops.any(self.table[0])))
+        mask = ops.logical_or(mask, ops.logical_not(ops.any(seen)))
         return mask_outputs(inputs, mask)
 
     def compute_output_shape(self, input_shape):

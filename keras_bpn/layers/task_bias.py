@@ -8,6 +8,7 @@ from keras_bpn.layers.task_scope import current_task
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.layers.task_table import expand_rows
 from keras_bpn.layers.task_table import reseed
+from keras_bpn.layers.task_table import write_rows
 
 HIDDEN_GAIN = 10.0
 OUTPUT_GAIN = 1 / 3
@@ -145,8 +146,7 @@ class TaskBias(TaskTable):
         """Stores the product of the factors in `row` and discards them."""
         if self._active:
             product = ops.matmul(self.perturbation, self.projection)
-            rows = ops.slice_update(self.table, [row, 0], product)
-            self.table.assign(rows)
+            write_rows(self.table, row, product[0])
         self.discard()
 
     def bytes_per_task(self):

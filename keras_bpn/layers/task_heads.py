@@ -9,7 +9,9 @@ from keras_bpn.layers.task_scope import current_task
 from keras_bpn.layers.task_scope import report_call
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.layers.task_table import expand_rows
+from keras_bpn.layers.task_table import read_rows
 from keras_bpn.layers.task_table import reseed
+from keras_bpn.layers.task_table import write_rows
 
 
 @keras.saving.register_keras_serializable("keras_bpn")
@@ -128,23 +130,21 @@ class TaskHeads(TaskTable):
     def factors(self):
         return [self.kernel] if self.bias is None else [self.kernel, self.bias]
 
-    def set_classes(self, row, classes):
-        replaced = len(classes) > self.width
-        if replaced:
-            added = len(classes) - self.width
-            self.width = len(classes)
+    def set_classes(self, classes):
+        sizes = [len(labels) for labels in classes.values()]
+        added = max(sizes) - self.width
+        if added > 0:
+            self.width += added
             self._set_factors()
             table = ops.convert_to_numpy(self.table)
             self._set_table(np.pad(table, ((0, 0), (0, 0), (0, added))))
             # In the order of `build`, in which weights are listed.
             self._set_sizes(ops.convert_to_numpy(self.sizes))
-        sizes = ops.convert_to_numpy(self.sizes).copy()
-        sizes[row] = len(classes)
-        self.sizes.assign(sizes)
-        return replaced
+        write_rows(self.sizes, list(classes), sizes)
+        return added > 0
 
     def draw(self, row):
-        size = int(ops.convert_to_numpy(self.sizes)[row])
+        size = int(read_rows(self.sizes, row))
         initializers = (self.kernel_initializer, self.bias_initializer)
         for i, (variable, initializer) in enumerate(
             zip(self.factors, initializers)
@@ -157,8 +157,7 @@ class TaskHeads(TaskTable):
             variable.assign(np.pad(values, padding))
 
     def fold(self, row):
-        head = ops.expand_dims(self._open_head(), 0)
-        self.table.assign(ops.slice_update(self.table, [row, 0, 0], head))
+        write_rows(self.table, row, self._open_head())
         self.discard()
 
     def _open_head(self):
@@ -188,11 +187,12 @@ class TaskHeads(TaskTable):
             inputs: Tensor of shape `(batch_size, ..., input_dim)`.
             row: Integer, the row of a task that has ended.
         """
-        outputs = self._multiply(inputs, *self._split(self.table[row]))
+        head = read_rows(self.table, row)
+        outputs = self._multiply(inputs, *self._split(head))
         return self.activation(self._mask(outputs, row))
 
     def _mask(self, outputs, row):
-        size = ops.take(self.sizes, row, axis=0)[..., None]
+        size = read_rows(self.sizes, row)[..., None]
         mask = ops.arange(self.width, dtype="int32") < size
         return mask_outputs(outputs, expand_rows(mask, len(outputs.shape)))
 

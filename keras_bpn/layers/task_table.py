@@ -1,5 +1,6 @@
 import keras
 import numpy as np
+import tensorflow as tf
 
 INITIAL_CAPACITY = 8
 
@@ -9,8 +10,10 @@ class TaskTable(keras.layers.Layer):
 
     Row 0 belongs to the network without a task, row `t` to the `t`-th task.
     The table is one variable, so that a mode is an integer and switching modes
-    retraces nothing. It is made larger by `reserve()`, which replaces the
-    variable: functions traced before that must be traced again.
+    retraces nothing. Rows are read by `read_rows()` and written by
+    `write_rows()`, whose cost does not depend on how many there are. The table
+    is made larger by `reserve()`, which replaces the variable: functions traced
+    before that must be traced again.
 
     Attributes:
         needs_classes: Whether the labels of a task have to be known before it
@@ -47,7 +50,7 @@ class TaskTable(keras.layers.Layer):
     def rows_of(self, task):
         """Returns the rows of an `ActiveTask`, of shape `(width,)` or
         `(batch, width)`."""
-        return keras.ops.take(self.table, task.row, axis=0)
+        return read_rows(self.table, task.row)
 
     # What a task goes through. Components override what concerns them.
 
@@ -56,12 +59,12 @@ class TaskTable(keras.layers.Layer):
         """The variables that are trained for the open task alone."""
         return []
 
-    def set_classes(self, row, classes):
-        """Takes note of the labels of a task.
+    def set_classes(self, classes):
+        """Takes note of the labels of tasks.
 
         Args:
-            row: Integer, the row of the task.
-            classes: Tuple of integers.
+            classes: Dictionary from the row of each task to the tuple of its
+                labels, an empty one to withdraw them.
 
         Returns:
             Whether a variable was replaced.
@@ -107,6 +110,38 @@ class TaskTable(keras.layers.Layer):
         new.assign(values)
         self._tracker.lock()
         return new
+
+
+def read_rows(variable, rows):
+    """Returns rows of a variable, without a look at the others.
+
+    Once a row was written in place, TensorFlow copies the whole of a variable
+    wherever it is read as one tensor, to be indexed afterwards.
+
+    Args:
+        variable: `keras.Variable`.
+        rows: Integer tensor, of which row or rows.
+    """
+    return tf.gather(variable.value, keras.ops.convert_to_tensor(rows))
+
+
+def write_rows(variable, rows, values):
+    """Writes rows of a variable in place, and leaves the others alone.
+
+    Not to be called in a replica of a distribution strategy.
+
+    Args:
+        variable: `keras.Variable`.
+        rows: Integer or sequence of integers.
+        values: The new row or rows.
+    """
+    update = tf.IndexedSlices(
+        keras.ops.convert_to_tensor(values, variable.dtype),
+        keras.ops.convert_to_tensor(rows, "int32"),
+    )
+    # A mirrored variable is one variable on each of the replicas.
+    for copy in getattr(variable.value, "values", [variable.value]):
+        copy.scatter_update(update)
 
 
 def expand_rows(rows, ndim):

@@ -11,6 +11,7 @@ from keras_bpn.learning.random_state import get_random_state
 from keras_bpn.learning.random_state import set_random_state
 from keras_bpn.learning.resource_meter import ResourceMeter
 from keras_bpn.learning.run_directory import entries_under
+from keras_bpn.learning.task_epochs import TaskEpochs
 from keras_bpn.learning.task_evaluator import TaskEvaluator
 from keras_bpn.learning.task_evaluator import evaluation_batches
 from keras_bpn.learning.trackers import EpochTracker
@@ -114,7 +115,7 @@ class Learner:
         train = self.evaluator.examples(task, "train")
         self._fit(task, train)
         self.early_stopping.restore_best(self._network(task))
-        self.model.consolidate(train.batches(self.batch_size))
+        self.model.consolidate(self._data(train))
 
         by_tasks = self.evaluate_unit == "tasks"
         is_last = index + 1 == len(self.scenario)
@@ -150,17 +151,23 @@ class Learner:
                 task=task.name,
                 verbose=0,
             )
-            rest = train.batches(
-                self.batch_size, order, self.position.epoch, first
-            )
-            rest = rest.apply(
-                tf.data.experimental.assert_cardinality(self._steps - first)
-            )
+            rest = self._data(train, order, self.position.epoch, first)
             self._fit_until(self.position.epoch + 1, task, rest)
-        batches = train.batches(self.batch_size, order, self._epoch)
-        self._fit_until(self.epochs, task, batches)
+        data = self._data(train, order, self._epoch)
+        self._fit_until(self.epochs, task, data)
 
-    def _fit_until(self, epoch, task, batches):
+    def _data(self, train, seed=None, epoch=0, skip=0):
+        """Returns the training data of a task in a form that `fit` takes."""
+        if train.in_memory:
+            return TaskEpochs(train, self.batch_size, seed, epoch, skip)
+        batches = train.batches(self.batch_size, seed, epoch, skip)
+        if skip:
+            batches = batches.apply(
+                tf.data.experimental.assert_cardinality(self._steps - skip)
+            )
+        return batches
+
+    def _fit_until(self, epoch, task, data):
         if self.position.epoch >= epoch or self.early_stopping.stopped:
             return
         self._first_step = self.position.step
@@ -172,7 +179,7 @@ class Learner:
         by_steps = self.save_unit == "steps" and self._saves()
         tracker = StepTracker if by_steps else EpochTracker
         self.model.fit(
-            batches,
+            data,
             task=task.name,
             initial_epoch=self.position.epoch,
             epochs=epoch,

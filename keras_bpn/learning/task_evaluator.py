@@ -3,11 +3,15 @@ import math
 import tensorflow as tf
 
 from keras_bpn.learning.run_settings import network_of
+from keras_bpn.learning.task_epochs import TaskEpochs
+from keras_bpn.models.epoch_runner import MIN_BATCHES
 from keras_bpn.scenarios import Examples
 from keras_bpn.scenarios import Task
 
 # Of the inputs in a batch, at most.
 _BATCH_BYTES = 2**23
+# Of data that is evaluated in a compiled loop.
+_BATCH_SIZE = 128
 
 
 class TaskEvaluator:
@@ -42,8 +46,12 @@ class TaskEvaluator:
         return {t.name: self._measure(network, t, None) for t in tasks}
 
     def _measure(self, model, task, mode):
-        batches = evaluation_batches(self.examples(task, "test"))
-        logs = model.evaluate(batches, task=mode, return_dict=True, verbose=0)
+        examples = self.examples(task, "test")
+        if examples.in_memory and len(examples) >= MIN_BATCHES * _BATCH_SIZE:
+            data = TaskEpochs(examples, _BATCH_SIZE)
+        else:
+            data = evaluation_batches(examples)
+        logs = model.evaluate(data, task=mode, return_dict=True, verbose=0)
         return float(logs[self.metric])
 
 

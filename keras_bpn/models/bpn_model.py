@@ -1,4 +1,3 @@
-import inspect
 import os
 
 import keras
@@ -71,16 +70,35 @@ class BPNModel(TaskTrainer):
 
     def compile(
         self,
-        *args,
+        optimizer="rmsprop",
+        loss=None,
+        loss_weights=None,
+        metrics=None,
+        weighted_metrics=None,
+        run_eagerly=False,
+        steps_per_execution="auto",
+        jit_compile="auto",
+        auto_scale_loss=True,
         direction="beneficial",
         epsilon=0.01,
         consolidation=None,
-        **kwargs,
     ):
         """Configures the model for training.
 
         Args:
-            *args: As in `keras.Model.compile`: optimizer, loss, and so on.
+            optimizer: As in `keras.Model.compile`. To give the factor `W_t` a
+                learning rate of its own, pass a
+                `keras.optimizers.MultiOptimizer` that maps
+                `".*task_bias/projection"` to another optimizer.
+            loss, loss_weights, metrics, weighted_metrics, run_eagerly,
+                auto_scale_loss: As in `keras.Model.compile`.
+            steps_per_execution: The number of batches in each call of a
+                compiled function, as in `keras.Model.compile`, or `"auto"`:
+                arrays of at least 50 batches are kept on the device, and `fit`
+                takes as many steps as fit into some 30 MB of examples in one
+                call that XLA compiles. See `fit`. 1 turns this off.
+            jit_compile: As in `keras.Model.compile`. With `False`, XLA is not
+                used for epochs either.
             direction: How the factor `M_t` of the bias units is trained:
                 `"beneficial"` (BD) moves it by `epsilon` against the sign of
                 its gradient, `"gradient"` (GD) leaves it to the optimizer,
@@ -91,28 +109,43 @@ class BPNModel(TaskTrainer):
                 `None` for plain fine-tuning. Cannot be changed once a task
                 was trained; to compile again with another optimizer, pass
                 `consolidation=model.consolidation`.
-            **kwargs: As in `keras.Model.compile`. To give the factor `W_t` a
-                learning rate of its own, pass a
-                `keras.optimizers.MultiOptimizer` that maps
-                `".*task_bias/projection"` to another optimizer.
         """
         checks.check_direction(direction, epsilon, bool(self.task_biases))
         checks.check_consolidation(consolidation)
         consolidation = self._keep_consolidation(consolidation)
         self._check_same_direction(direction)
-        optimizer = args[0] if args else kwargs.get("optimizer", "rmsprop")
+        checks.check_steps(steps_per_execution)
         with self.distribute_strategy.scope():
             optimizer = keras.optimizers.get(optimizer)
         if direction == "beneficial" and optimizer is not None:
             check_sign_steps(optimizer)
         if consolidation is not None:
             consolidation.check(self)
-        arguments = inspect.signature(super().compile).bind(*args, **kwargs)
-        strategy_checks.check_compile(self, optimizer, arguments.arguments)
+        strategy_checks.check_compile(
+            self, optimizer, loss, jit_compile, steps_per_execution
+        )
 
         with variable_scope(self.distribute_strategy):
-            super().compile(*args, **kwargs)
+            super().compile(
+                optimizer=optimizer,
+                loss=loss,
+                loss_weights=loss_weights,
+                metrics=metrics,
+                weighted_metrics=weighted_metrics,
+                run_eagerly=run_eagerly,
+                steps_per_execution=(
+                    1 if steps_per_execution == "auto" else steps_per_execution
+                ),
+                jit_compile=jit_compile,
+                auto_scale_loss=auto_scale_loss,
+            )
             self._set_up(direction, epsilon, consolidation)
+        # As they were given: Keras keeps what "auto" is on this machine.
+        self._compile_options = {
+            "steps_per_execution": steps_per_execution,
+            "jit_compile": jit_compile,
+        }
+        self._forget_functions()
 
     def _set_up(self, direction, epsilon, consolidation):
         strategy = self.distribute_strategy
@@ -174,6 +207,7 @@ class BPNModel(TaskTrainer):
         config = super().get_compile_config()
         if config:
             serialize = keras.saving.serialize_keras_object
+            config.update(self._compile_options)
             config["direction"] = self.direction
             config["epsilon"] = self.epsilon
             config["consolidation"] = serialize(self.consolidation)

@@ -6,6 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bpn.models.epoch_data import EpochData
+
 DIRECTIONS = ("beneficial", "gradient", None)
 HOOKS = (
     "build",
@@ -41,6 +43,16 @@ def check_direction(direction, epsilon, has_bias_units):
         )
 
 
+def check_steps(steps_per_execution):
+    if steps_per_execution == "auto":
+        return
+    if type(steps_per_execution) is not int or steps_per_execution < 1:
+        raise ValueError(
+            'Expected `steps_per_execution` to be a positive integer or "auto".'
+            f" Received: steps_per_execution={steps_per_execution!r}"
+        )
+
+
 def check_consolidation(consolidation):
     if consolidation is None:
         return
@@ -65,6 +77,10 @@ def check_data(model, data, consolidate):
     if data.in_memory:
         check_inputs(model.input, data.x)
         check_labels(model.loss, model.outputs, data.y)
+    elif isinstance(data.x, EpochData):
+        first = data.x.take(tf.range(1))
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(first)
+        check_inputs(model.input, x)
     elif isinstance(data.x, tf.data.Dataset):
         spec, _, _ = keras.utils.unpack_x_y_sample_weight(data.x.element_spec)
         check_inputs(model.input, spec)

@@ -62,16 +62,18 @@ def load_state(model, store):
     model._registry.set_state(state["tasks"])
     model._registry.classes = {}
     model._mode.assign(0)
-    for row in known:
+    if known:
         for table in model.task_tables:
-            table.set_classes(row, ())
+            table.set_classes(dict.fromkeys(known, ()))
     # Loaded without compiling, a model cannot go on to be protected.
     model._lost_consolidation = saved if model.consolidation is None else None
     model._shuffle_seed = int(state["shuffle_seed"])
     model._epochs = int(state["epochs"])
     model._reserve(max(state["capacity"], len(state["tasks"])))
-    for name, classes in state["classes"].items():
-        model._set_classes(name, checks.as_classes(classes))
+    if state["classes"]:
+        model._set_classes(
+            {n: checks.as_classes(c) for n, c in state["classes"].items()}
+        )
     model.task = state["task"]
     model._mark_open_row()
     if model.consolidation is not None:

@@ -78,3 +78,8 @@ def loss_scale(optimizer):
     if scaled or optimizer.loss_scale_factor is not None:
         return optimizer.scale_loss(keras.ops.ones(()))
     return None
+
+
+def clips_values(optimizer):
+    """Whether an optimizer may turn gradients into finite ones."""
+    return any(inner.clipvalue for inner in inner_optimizers(optimizer))

@@ -24,6 +24,11 @@ class TaskProgbarLogger(keras.callbacks.ProgbarLogger):
         self._maybe_init_progbar()
         self._print(f"{self.task} - Epoch {epoch + 1}/{self.epochs}")
 
+    def _update_progbar(self, batch, logs=None):
+        # The last call of an epoch may have room for more steps.
+        last = batch if self.target is None else self.target - 1
+        super()._update_progbar(min(batch, last), logs)
+
     def on_test_begin(self, logs=None):
         if not self._called_in_fit:
             self._print(self.task)

@@ -27,12 +27,30 @@ class StepGuard(keras.callbacks.Callback):
     itself and goes on with a smaller scale, and the guard stands back.
     """
 
+    # Looks in on some steps, but does not need to see each.
+    follows_blocks = True
+
     def __init__(self):
         super().__init__()
         # One more than the place of the variable; zero if there was none.
         self._refused = tf.Variable(0, dtype=tf.int64, trainable=False)
         # Of the optimizer, before the latest step.
         self._iterations = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._checks = None
+
+    @contextlib.contextmanager
+    def checks(self, kind):
+        """Traces steps with checks of a kind.
+
+        Args:
+            kind: `"unchecked"` for steps that take all gradients, `"xla"` for
+                steps that are passed over, `None` for what fits the model.
+        """
+        previous, self._checks = self._checks, kind
+        try:
+            yield
+        finally:
+            self._checks = previous
 
     def update(self, model, gradients, apply, after):
         """Calls `apply` and `after` if all gradients are finite.
@@ -45,6 +63,10 @@ class StepGuard(keras.callbacks.Callback):
                 trainable variables.
             after: Function without arguments, called after the update.
         """
+        if self._checks == "unchecked":
+            apply(gradients)
+            after()
+            return
         gradient_of = {
             id(v): g for v, g in zip(model.trainable_variables, gradients)
         }
@@ -55,7 +77,8 @@ class StepGuard(keras.callbacks.Callback):
         # All replicas take a step, or none.
         sums = sum_over_replicas(sums)
         finite = tf.math.is_finite(tf.reduce_sum(sums))
-        if model.jit_compile:
+        checks = self._checks or ("xla" if model.jit_compile else "assert")
+        if checks == "xla":
 
             def take():
                 apply(gradients)
@@ -72,11 +95,11 @@ class StepGuard(keras.callbacks.Callback):
             checked = tf.debugging.Assert(
                 finite, [_MARK, sums], summarize=sums.shape[0]
             )
-        checks = None if checked is None else [checked]
-        with tf.control_dependencies(checks):
+        waits_for = None if checked is None else [checked]
+        with tf.control_dependencies(waits_for):
             gradients = [g if g is None else tf.identity(g) for g in gradients]
         apply(gradients)
-        with tf.control_dependencies(checks):
+        with tf.control_dependencies(waits_for):
             after()
 
     def _update_in_xla(self, sums, finite, take):

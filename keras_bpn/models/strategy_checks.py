@@ -22,13 +22,13 @@ _OPTIMIZER_SETTINGS = {
 _COMPARED = 1024
 
 
-def check_compile(model, optimizer, arguments):
+def check_compile(model, optimizer, loss, jit_compile, steps_per_execution):
     """Checks what a model that is spread over devices is compiled with.
 
     Args:
         model: `BPNModel`.
         optimizer: Keras optimizer or `None`.
-        arguments: Dictionary of the arguments for `keras.Model.compile`.
+        loss, jit_compile, steps_per_execution: As in `BPNModel.compile`.
     """
     strategy = model.distribute_strategy
     current = tf.distribute.get_strategy()
@@ -50,11 +50,20 @@ def check_compile(model, optimizer, arguments):
             "`MultiWorkerMirroredStrategy`. "
             f"Received: a model built in the scope of {strategy}"
         )
-    for name, allowed, reason in (
-        ("jit_compile", (None, False, "auto"), "XLA compiles for one device"),
-        ("steps_per_execution", (1,), "Keras repeats steps on one device only"),
+    for name, value, allowed, reason in (
+        (
+            "jit_compile",
+            jit_compile,
+            (None, False, "auto"),
+            "XLA compiles for one device",
+        ),
+        (
+            "steps_per_execution",
+            steps_per_execution,
+            (1, "auto"),
+            "Keras repeats steps on one device only",
+        ),
     ):
-        value = arguments.get(name, allowed[0])
         if value not in allowed:
             raise ValueError(
                 f"`{name}` is not supported with several replicas: {reason}. "
@@ -62,7 +71,7 @@ def check_compile(model, optimizer, arguments):
             )
     if optimizer is not None:
         _check_optimizer(optimizer, strategy)
-    for loss in keras.tree.flatten(arguments.get("loss")):
+    for loss in keras.tree.flatten(loss):
         _check_loss(loss)
 
 
@@ -128,7 +137,7 @@ def _check_data(model, data, needs_data):
         )
     if workers.num_workers(model.distribute_strategy) == 1:
         return
-    if data.x is not None and not data.in_memory:
+    if data.x is not None and not data.indexed:
         if not isinstance(
             data.x, (tf.data.Dataset, tf.distribute.DistributedDataset)
         ):

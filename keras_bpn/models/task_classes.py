@@ -43,7 +43,7 @@ def classes_to_train(model, task, data):
         task: Name of the task, which may be a new one.
         data: `TaskData` to train it on.
     """
-    known = model.task_classes.get(task)
+    known = model._registry.classes.get(task)
     found = None
     if data.in_memory and checks.is_crossentropy(model.loss):
         one_hot = checks.is_crossentropy(model.loss, sparse=False)

@@ -1,9 +1,13 @@
+import itertools
 import math
 import types
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from keras_bpn.models.epoch_data import ArrayEpochs
+from keras_bpn.models.epoch_data import EpochData
 
 _BOTH_WEIGHTS = "Expected `sample_weight` or `class_weight`, not both."
 
@@ -41,11 +45,20 @@ class TaskData:
             _check_lengths(arrays)
         if not batch_size and self.in_memory and steps_per_epoch:
             batch_size = math.ceil(self.num_examples / steps_per_epoch)
+        if isinstance(x, EpochData):
+            batch_size = x.batch_size
         self.batch_size = batch_size or 32
 
     @property
     def num_examples(self):
+        if isinstance(self.x, EpochData):
+            return self.x.num_examples
         return len(keras.tree.flatten(self.x)[0])
+
+    @property
+    def indexed(self):
+        """Whether any examples can be had without reading those before."""
+        return self.in_memory or isinstance(self.x, EpochData)
 
     @property
     def read_once(self):
@@ -112,85 +125,60 @@ class TaskData:
         )
         return data, keras.utils.pack_x_y_sample_weight(*last)
 
-    def shuffled(self, seed, epoch):
-        """Returns arrays as a dataset of batches in random order.
-
-        The order of an epoch depends on `seed` and the number of the epoch
-        alone: training that was stopped after some epochs sees the rest as it
-        would have without the stop.
+    def epochs(self, shuffle, seed=None, epoch=None):
+        """Returns the `EpochData` of arrays, or `None` of other data.
 
         Args:
-            seed: Integer.
-            epoch: `tf.Variable` with the number of the epoch, read when the
-                dataset is iterated over.
+            shuffle: As in `keras.Model.fit`.
+            seed: Integer, with which arrays are shuffled.
+            epoch: `tf.Variable` with the number of the epoch.
         """
-        size, batch_size = self.num_examples, self.batch_size
-        arrays = keras.tree.map_structure(
+        if isinstance(self.x, EpochData):
+            return self.x
+        if not self.in_memory or not isinstance(shuffle, bool):
+            return None
+        # Kept, so that the end of the task need not copy them once more.
+        self.x, self.y, self.sample_weight = keras.tree.map_structure(
             lambda a: a if a is None else tf.convert_to_tensor(a),
-            keras.utils.pack_x_y_sample_weight(
-                self.x, self.y, self.sample_weight
-            ),
+            (self.x, self.y, self.sample_weight),
         )
-        arrays = keras.tree.lists_to_tuples(arrays)
-
-        def batches_of_indices(_):
-            order = tf.random.experimental.stateless_shuffle(
-                tf.range(size, dtype=tf.int64), seed=[seed, epoch]
-            )
-            full = size // batch_size * batch_size
-            batches = tf.data.Dataset.from_tensor_slices(
-                tf.reshape(order[:full], (-1, batch_size))
-            )
-            if full < size:
-                rest = tf.data.Dataset.from_tensors(order[full:])
-                batches = batches.concatenate(rest)
-            return batches
-
-        def take(indices, arrays):
-            return keras.tree.map_structure(
-                lambda a: a if a is None else tf.gather(a, indices), arrays
-            )
-
-        # The arrays flow in as one element, so that they are not copied into
-        # the graph of `take`.
-        indices = tf.data.Dataset.range(1).flat_map(batches_of_indices)
-        source = tf.data.Dataset.from_tensors(arrays).repeat()
-        dataset = tf.data.Dataset.zip(indices, source)
-        dataset = dataset.map(take, num_parallel_calls=tf.data.AUTOTUNE)
-        dataset = dataset.apply(
-            tf.data.experimental.assert_cardinality(
-                math.ceil(size / batch_size)
-            )
+        weights = self.sample_weight
+        if self.class_weight is not None:
+            if keras.tree.is_nested(self.y):
+                raise ValueError(
+                    "Expected a model with one output where `class_weight` is "
+                    f"given. Received: y of type {type(self.y).__name__}"
+                )
+            weights = self._class_weights(self.y)
+        return ArrayEpochs(
+            keras.utils.pack_x_y_sample_weight(self.x, self.y, weights),
+            self.batch_size,
+            seed if shuffle else None,
+            epoch,
         )
-        # As Keras does for arrays: there is nothing here to optimize, and the
-        # attempt would be made anew for each epoch.
-        options = tf.data.Options()
-        options.experimental_optimization.apply_default_optimizations = False
-        # Of several workers, each takes its part of every batch.
-        options.experimental_distribute.auto_shard_policy = (
-            tf.data.experimental.AutoShardPolicy.DATA
-        )
-        return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
 
     def __iter__(self):
-        for step, batch in enumerate(self._batches()):
-            if self.steps_per_epoch and step >= self.steps_per_epoch:
-                return
-            x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
-            if self.class_weight is not None and y is not None:
-                if weight is not None:
-                    raise ValueError(_BOTH_WEIGHTS)
-                weight = self._class_weights(y)
-            yield x, y, weight
+        batches = self._batches()
+        if self.steps_per_epoch:
+            batches = itertools.islice(batches, self.steps_per_epoch)
+        yield from map(self._with_weights, batches)
+
+    def pieces(self, size):
+        """Yields what iterating gives, in pieces of any size.
+
+        Only where `indexed`.
+
+        Args:
+            size: Integer, the number of examples per piece.
+        """
+        stop = self.num_examples
+        if self.steps_per_epoch:
+            stop = min(stop, self.steps_per_epoch * self.batch_size)
+        yield from map(self._with_weights, self._slices(size, stop))
 
     def _batches(self):
-        if self.in_memory:
-            arrays = (self.x, self.y, self.sample_weight)
-            for start in range(0, self.num_examples, self.batch_size):
-                stop = start + self.batch_size
-                yield keras.tree.map_structure(
-                    lambda a: _slice(a, start, stop), arrays
-                )
+        if self.indexed:
+            yield from self._slices(self.batch_size, self.num_examples)
         elif isinstance(self.x, keras.utils.PyDataset):
             step = 0
             while self.x.num_batches is None or step < self.x.num_batches:
@@ -199,10 +187,31 @@ class TaskData:
         else:
             yield from self.x
 
+    def _slices(self, size, stop):
+        if isinstance(self.x, EpochData):
+            order = self.x.order()
+            for start in range(0, stop, size):
+                yield self.x.take(order[start : min(start + size, stop)])
+            return
+        arrays = (self.x, self.y, self.sample_weight)
+        for start in range(0, stop, size):
+            yield keras.tree.map_structure(
+                lambda a: _slice(a, start, min(start + size, stop)), arrays
+            )
+
+    def _with_weights(self, batch):
+        """Returns a batch as `(x, y, sample_weight)`."""
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+        if self.class_weight is not None and y is not None:
+            if weight is not None:
+                raise ValueError(_BOTH_WEIGHTS)
+            weight = self._class_weights(y)
+        return x, y, weight
+
     def _class_weights(self, y):
-        return np.array(
-            [self.class_weight.get(int(c), 1.0) for c in _labels(y)], "float32"
-        )
+        classes, places = np.unique(_labels(y), return_inverse=True)
+        weights = [self.class_weight.get(int(c), 1.0) for c in classes]
+        return np.array(weights, "float32")[places]
 
 
 def _as_array(a):

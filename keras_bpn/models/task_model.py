@@ -26,7 +26,7 @@ _INPUTS, _ROWS = "keras_bpn_inputs", "keras_bpn_rows"
 class TaskModel(MultiWorkerTrainer):
     """A functional model that knows its tasks and switches between them.
 
-    This is the half of `BPNModel` that uses what was learned: tasks and their
+    This is the part of `BPNModel` that uses what was learned: tasks and their
     rows, the mode, and calls, evaluation and prediction in a mode.
     """
 
@@ -134,13 +134,14 @@ class TaskModel(MultiWorkerTrainer):
         if len(self._registry) > self._capacity:
             self._reserve(2 * self._capacity)
         if classes is not None:
-            self._set_classes(name, classes)
+            self._set_classes({name: classes})
 
-    def _set_classes(self, name, classes):
-        self._registry.classes[name] = classes
-        row = self._registry.row(name)
+    def _set_classes(self, classes):
+        """Takes note of the labels of tasks, given by their names."""
+        self._registry.classes.update(classes)
+        rows = {self._registry.row(n): c for n, c in classes.items()}
         with variable_scope(self.distribute_strategy):
-            replaced = [t.set_classes(row, classes) for t in self.task_tables]
+            replaced = [t.set_classes(rows) for t in self.task_tables]
         if any(replaced):
             self._forget_functions()
 
@@ -151,9 +152,13 @@ class TaskModel(MultiWorkerTrainer):
         if any(replaced):
             self._forget_functions()
 
+    def _forget_training(self):
+        """Drops traced training steps."""
+        self.train_function = None
+
     def _forget_functions(self):
         """Drops traced functions, which hold on to replaced tables."""
-        self.train_function = None
+        self._forget_training()
         self.test_function = None
         self.predict_function = None
 

@@ -97,6 +97,19 @@ class TaskRegistry:
         self._states[name] = OPEN
         self.open_task = name
 
+    def cancel_start(self):
+        """Makes the open task, if there is one, a new one again."""
+        if self.open_task is not None:
+            self._states[self.open_task] = NEW
+            self.open_task = None
+
+    def truncate(self, size):
+        """Forgets all tasks but the first `size`."""
+        for name in self._names[size:]:
+            del self._rows[name], self._states[name]
+            self.classes.pop(name, None)
+        del self._names[size:]
+
     def end_open_task(self):
         if self.open_task is None:
             raise ValueError("Only an open task can be ended.")
@@ -124,7 +137,9 @@ class TaskRegistry:
         self._names = names
         self._rows = {name: i + 1 for i, name in enumerate(names)}
         self._states = dict(zip(names, states))
-        self.classes = {n: c for n, c in self.classes.items() if n in names}
+        self.classes = {
+            n: c for n, c in self.classes.items() if n in self._rows
+        }
         self.open_task = names[states.index(OPEN)] if OPEN in states else None
 
     def _unknown(self, name):

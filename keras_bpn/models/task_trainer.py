@@ -1,11 +1,6 @@
 import contextlib
 import random
 
-import keras
-import tensorflow as tf
-from keras import ops
-
-from keras_bpn.layers.task_scope import record_calls
 from keras_bpn.models import checks
 from keras_bpn.models import strategy_checks
 from keras_bpn.models.optimizer_state import rebuild
@@ -13,33 +8,23 @@ from keras_bpn.models.optimizer_state import restart
 from keras_bpn.models.progress import EpochCounter
 from keras_bpn.models.progress import with_first
 from keras_bpn.models.progress import with_progress
-from keras_bpn.models.replicas import fill_empty
-from keras_bpn.models.replicas import num_replicas
-from keras_bpn.models.replicas import weigh_part
-from keras_bpn.models.replicas import without_filling
-from keras_bpn.models.step_guard import StepGuard
+from keras_bpn.models.step_trainer import StepTrainer
 from keras_bpn.models.task_classes import classes_to_train
 from keras_bpn.models.task_data import TaskData
-from keras_bpn.models.task_model import TaskModel
-from keras_bpn.models.update import update_weights
 from keras_bpn.models.workers import variable_scope
 
 
-class TaskTrainer(TaskModel):
+class TaskTrainer(StepTrainer):
     """A functional model that is trained task after task.
 
-    This is the half of `BPNModel` that learns: how a task starts, is trained
-    and ends.
+    This is the part of `BPNModel` that knows how a task starts, is trained and
+    ends.
     """
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.direction = None
-        self.epsilon = None
-        self.consolidation = None
         self._shuffle_seed = random.randint(1, 10**9)
         self._epochs = 0
-        self._guard = StepGuard()
 
     def fit(
         self,
@@ -63,6 +48,14 @@ class TaskTrainer(TaskModel):
         consolidate=True,
     ):
         """Trains the model on a task.
+
+        Arrays of at least 50 batches stay on the device, and many steps are
+        taken in each call of a function that XLA compiles, unless `compile()`
+        was told otherwise. Callbacks for epochs and the progress bar notice
+        nothing of it. If a callback acts on single batches, each step is a call
+        of its own, with the same results to the bit; without XLA, results are
+        the same up to rounding. Generators and `tf.data.Dataset` objects, and
+        networks with convolutions on a CPU, run as in `keras.Model.fit`.
 
         Args:
             x, y, batch_size, epochs, verbose, callbacks, validation_split,
@@ -89,28 +82,37 @@ class TaskTrainer(TaskModel):
         classes = classes_to_train(self, task, data)
         if validation_split and validation_data is None:
             data, validation_data = data.split(validation_split)
-        callbacks, verbose = with_progress(f"Task '{task}'", verbose, callbacks)
         counter = EpochCounter()
-        if data.in_memory and shuffle is True:
-            dataset = data.shuffled(self._shuffle_seed, counter.epoch)
-            arguments = {"x": dataset, "shuffle": False}
-            validation_batch_size = validation_batch_size or batch_size
-        else:
+        epochs_of = data.epochs(shuffle, self._shuffle_seed, counter.epoch)
+        runner = None
+        if epochs_of is None:
             arguments = {
                 "x": data.x,
                 "y": data.y,
                 "sample_weight": data.sample_weight,
                 "batch_size": batch_size,
                 "shuffle": shuffle,
+                "class_weight": class_weight,
             }
-        with self._training(task, data, classes):
+        else:
+            validation_batch_size = validation_batch_size or batch_size
+            runner = self._runner_of(
+                "train", epochs_of, callbacks, steps_per_epoch
+            )
+            batches = epochs_of.batches if runner is None else runner.iterations
+            arguments = {"x": batches(), "shuffle": False}
+        callbacks, verbose = with_progress(f"Task '{task}'", verbose, callbacks)
+        first = [c for c in (counter, runner, self._guard) if c is not None]
+        with (
+            self._training(task, data, classes),
+            self._running("train", runner),
+        ):
             history = super().fit(
                 **arguments,
                 epochs=epochs,
                 verbose=verbose,
-                callbacks=with_first(callbacks, self, counter, self._guard),
+                callbacks=with_first(callbacks, self, *first),
                 validation_data=validation_data,
-                class_weight=class_weight,
                 initial_epoch=initial_epoch,
                 steps_per_epoch=steps_per_epoch,
                 validation_steps=validation_steps,
@@ -165,18 +167,20 @@ class TaskTrainer(TaskModel):
         self._registry.check_trainable(task)
         return task
 
+    # How a task starts and ends.
+
     @contextlib.contextmanager
     def _training(self, task, data, classes):
         """Starts the task, and takes that back if no step could be taken."""
-        tasks, known = self._registry.get_state(), self.task_classes
+        size, known = len(self._registry), self._registry.classes.get(task)
         mode = int(self._mode.numpy())
         is_open = task == self.open_task
         first_step = None
         try:
             if task not in self._registry:
                 self.add_task(task, classes)
-            elif classes != known.get(task):
-                self._set_classes(task, classes)
+            elif classes != known:
+                self._set_classes({task: classes})
             if not is_open:
                 self._start_task(task, data)
             self.task = task
@@ -187,7 +191,7 @@ class TaskTrainer(TaskModel):
             if first_step in (None, int(self.optimizer.iterations.numpy())):
                 if not is_open:
                     self._cancel_task(task, known)
-                self._registry.set_state(tasks)
+                self._registry.truncate(size)
                 self._mode.assign(mode)
                 self._mark_open_row()
             raise
@@ -204,14 +208,15 @@ class TaskTrainer(TaskModel):
         self._registry.start(task)
         self._mark_open_row()
 
-    def _cancel_task(self, task, classes):
+    def _cancel_task(self, task, known):
         if self.consolidation is not None:
             self.consolidation.cancel_task(self)
         for table in self.task_tables:
             table.discard()
-            if task in self._registry and task not in classes:
-                table.set_classes(self._registry.row(task), ())
-        self._registry.classes = classes
+        if known is None and task in self._registry.classes:
+            self._set_classes({task: ()})
+            del self._registry.classes[task]
+        self._registry.cancel_start()
 
     def _end_task(self, data):
         task = self.open_task
@@ -223,9 +228,9 @@ class TaskTrainer(TaskModel):
         self._registry.end_open_task()
         self._mark_open_row()
 
-    def _set_classes(self, name, classes):
+    def _set_classes(self, classes):
         factors = [id(v) for t in self.task_tables for v in t.factors]
-        super()._set_classes(name, classes)
+        super()._set_classes(classes)
         if factors != [id(v) for t in self.task_tables for v in t.factors]:
             # A wider head has other variables.
             if getattr(self, "optimizer", None) is not None:
@@ -236,51 +241,3 @@ class TaskTrainer(TaskModel):
         super()._forget_functions()
         if self.consolidation is not None:
             self.consolidation.forget_functions()
-
-    def train_on_batch(self, x, y=None, *args, **kwargs):
-        """Trains the open task on one batch, as `keras.Model.train_on_batch`.
-
-        A task is opened by `fit(..., consolidate=False)`.
-        """
-        if self.open_task is None:
-            raise ValueError(
-                "`train_on_batch` trains the open task. Open one with "
-                "`fit(x, y, task=..., consolidate=False)` first. "
-                f"Received: no open task among {list(self.tasks)}"
-            )
-        with self._guard.watch(self):
-            logs = super().train_on_batch(x, y, *args, **kwargs)
-        self._guard.check(self)
-        return logs
-
-    def train_step(self, data):
-        part = keras.utils.unpack_x_y_sample_weight(data)
-        x, y, sample_weight = fill_empty(part)
-        replicas = num_replicas()
-        with tf.GradientTape() as tape:
-            with record_calls() as calls:
-                y_pred = self._call_in_row(self._open_row, x, training=True)
-            loss = self.compute_loss(
-                x=x,
-                y=y,
-                y_pred=y_pred,
-                sample_weight=sample_weight,
-                training=True,
-            )
-            if self.consolidation is not None:
-                extra = self.consolidation.loss(self, x, y, y_pred, calls)
-                if extra is not None:
-                    # One replica's share, as the loss is.
-                    loss = loss + ops.cast(extra / replicas, loss.dtype)
-            scaled_loss = self.optimizer.scale_loss(weigh_part(loss, part[0]))
-        gradients = tape.gradient(scaled_loss, self.trainable_variables)
-        update_weights(self, gradients, self._guard)
-
-        # The loss is one replica's share of the mean over all replicas.
-        loss = loss * replicas
-        tracker = next(m for m in self.metrics if m.name == "loss")
-        x, y, sample_weight = part
-        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
-        tracker.update_state(loss, sample_weight=batch_size)
-        y_pred = without_filling(y_pred, x)
-        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)

@@ -106,6 +106,22 @@ class Examples:
             _check_position("skip", skip),
         )
 
+    def order(
+        self, seed: int | None = None, epoch: int | tf.Variable = 0
+    ) -> tf.Tensor:
+        """Returns the order of the examples in an epoch, for `take()`.
+
+        It is that in which `batches()` has them. Only for data in memory.
+
+        Args:
+            seed, epoch: As in `batches()`.
+        """
+        return self.source.order(self.indices, seed, epoch)
+
+    def take(self, order: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns a part of what `order()` returned as one batch `(x, y)`."""
+        return self.source.take(order, self.transform)
+
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns all examples as NumPy arrays `(x, y)`, in fixed order."""
         x = np.empty((len(self), *self.shape), "float32")

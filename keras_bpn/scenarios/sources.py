@@ -9,6 +9,10 @@ import tensorflow as tf
 from keras_bpn.scenarios.images import image_scale
 from keras_bpn.scenarios.transform import Transform
 
+# Examples for which it pays to compile what is done to them. XLA compiles anew
+# for each number of examples, so it is not for the last batch of an epoch.
+_MANY = 2048
+
 
 class Source:
     """The examples of one split of a data set, as they were decoded.
@@ -86,6 +90,22 @@ class MemorySource(Source):
     def fixed_order(self, indices):
         return indices[np.argsort(self.ranks[indices])]
 
+    def order(self, indices, seed, epoch):
+        """Returns the order of an epoch; see `Examples.order`."""
+        indices = tf.convert_to_tensor(indices, tf.int64)
+        if seed is None:
+            return indices
+        return tf.random.experimental.stateless_shuffle(
+            indices, seed=_seeds(seed, epoch)
+        )
+
+    def take(self, indices, transform):
+        """Returns some transformed examples; see `Examples.take`."""
+        many = indices.shape[0] >= _MANY
+        return (transform.compiled if many else transform)(
+            tf.gather(self.x, indices), tf.gather(self._labels, indices)
+        )
+
     def batches(self, indices, transform, batch_size, seed, epoch, skip):
         size = len(indices)
         full = size // batch_size * batch_size
@@ -94,11 +114,7 @@ class MemorySource(Source):
         # Without autograph, which takes a good part of the time to trace.
         @tf.autograph.experimental.do_not_convert
         def batches_of_indices(_=None):
-            order = indices
-            if seed is not None:
-                order = tf.random.experimental.stateless_shuffle(
-                    order, seed=_seeds(seed, epoch)
-                )
+            order = self.order(indices, seed, epoch)
             start = now(skip) * batch_size
             batches = tf.data.Dataset.from_tensor_slices(
                 tf.reshape(order[start:full], (-1, batch_size))

@@ -46,17 +46,21 @@ class Transform:
         return dataclasses.replace(self, **changes)
 
     def __call__(self, x, y):
-        if self.permutation is not None:
-            shape = x.shape[1:]
-            x = tf.reshape(x, (-1, math.prod(shape)))
-            x = tf.gather(x, tf.constant(self.permutation), axis=1)
-            x = tf.reshape(x, (-1, *shape))
-        scale = image_scale(x.dtype.as_numpy_dtype)
-        x = tf.cast(x, tf.float32)
-        if scale > 1:
-            x = x / scale
-        if self.channels is not None and x.shape[-1] != self.channels:
-            x = tf.repeat(x, self.channels, axis=-1)
+        x = _to_floats(x, self.permutation, self.channels)
+        return self._finish(x, y)
+
+    def compiled(self, x, y):
+        """Returns the same as a call; faster, for many examples at once.
+
+        Pixels are read, moved and scaled in one pass.
+        """
+        permutation = self.permutation
+        if permutation is not None:
+            # Not as a constant: the same code serves all permutations.
+            permutation = tf.convert_to_tensor(permutation)
+        return self._finish(_to_floats_by_xla(x, permutation, self.channels), y)
+
+    def _finish(self, x, y):
         if self.preprocess is not None:
             # A function of its own, so that autograph converts it.
             x = tf.cast(tf.function(self.preprocess)(x), tf.float32)
@@ -83,3 +87,22 @@ class Transform:
             .structured_outputs
         )
         return tuple(x.shape[1:])
+
+
+def _to_floats(x, permutation, channels):
+    """Does the first three steps of a `Transform`."""
+    if permutation is not None:
+        shape = x.shape[1:]
+        x = tf.reshape(x, (-1, math.prod(shape)))
+        x = tf.gather(x, permutation, axis=1)
+        x = tf.reshape(x, (-1, *shape))
+    scale = image_scale(x.dtype.as_numpy_dtype)
+    x = tf.cast(x, tf.float32)
+    if scale > 1:
+        x = x / scale
+    if channels is not None and x.shape[-1] != channels:
+        x = tf.repeat(x, channels, axis=-1)
+    return x
+
+
+_to_floats_by_xla = tf.function(_to_floats, autograph=False, jit_compile=True)

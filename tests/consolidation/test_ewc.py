@@ -5,6 +5,11 @@ import tensorflow as tf
 
 import keras_bpn
 from keras_bpn.consolidation import EWC
+from keras_bpn.consolidation import block_sums
+from keras_bpn.consolidation import pieces
+from keras_bpn.consolidation.fisher_labels import fisher_objectives
+from keras_bpn.consolidation.per_example import mean_moments
+from keras_bpn.models.task_data import TaskData
 from tests.helpers import compile_model
 from tests.helpers import make_data
 from tests.helpers import make_model
@@ -208,6 +213,86 @@ def test_fisher_of_any_layer_and_of_a_layer_used_twice():
     )
     model.consolidate(x, y, batch_size=16)
     check_fisher(model, expected)
+
+
+def small_blocks(monkeypatch):
+    """Makes blocks as large as the user's batches, in pieces of 16 examples."""
+    monkeypatch.setattr(block_sums, "_WRITTEN", 1)
+    monkeypatch.setattr(pieces, "_COPIED", 16 * 8)
+
+
+def fisher_of(model, data, labels="true", seed=0):
+    """The Fisher information of a model that was not trained."""
+    objectives = fisher_objectives(model, labels, lambda: seed)
+    return mean_moments(
+        model, data, tf.square, objectives, lambda name, make: make()
+    )
+
+
+def network_with_class_mask():
+    inputs = keras.Input((6,))
+    x = keras_bpn.layers.BPNDense(8, activation="relu", hidden_dim=2)(inputs)
+    x = keras_bpn.layers.BPNDense(6, hidden_dim=2)(x)
+    outputs = keras_bpn.layers.ClassMask("task")(x)
+    model = keras_bpn.BPNModel(inputs, outputs)
+    model.add_task("a", classes=[0, 1])
+    model.task = "a"
+    return model
+
+
+def network_with_heads():
+    inputs = keras.Input((6,))
+    x = keras_bpn.layers.BPNDense(8, activation="relu", hidden_dim=2)(inputs)
+    outputs = keras_bpn.layers.TaskHeads()(x)
+    model = keras_bpn.BPNModel(inputs, outputs)
+    model.add_task("a", classes=2)
+    model.add_task("b", classes=3)
+    model.task = "a"
+    return model
+
+
+def network_of_other_layers():
+    inputs = keras.Input((6,))
+    x = keras.layers.Reshape((6, 1))(inputs)
+    x = keras.layers.Conv1D(3, 2, activation="tanh")(x)
+    x = keras_bpn.layers.BPNDense(4, hidden_dim=2)(x)
+    x = keras.layers.Flatten()(x)
+    twice = keras_bpn.layers.BPNDense(20, activation="tanh", hidden_dim=2)
+    return keras_bpn.BPNModel(inputs, keras.layers.Dense(2)(twice(twice(x))))
+
+
+@pytest.mark.parametrize(
+    "network",
+    [network_with_class_mask, network_with_heads, network_of_other_layers],
+)
+def test_fisher_over_several_blocks(network, monkeypatch):
+    small_blocks(monkeypatch)
+    model = compile_model(network())
+    x, y = make_data(size=39)
+    weights = np.linspace(0.5, 2.0, len(x)).astype("float32")
+    # Blocks of 5 examples, in pieces of 16, and a last one of 2.
+    found = fisher_of(model, TaskData(x, y, weights, batch_size=5))
+    expected = slow_fisher(
+        model,
+        x,
+        lambda i, out: [(1.0, logits_loss()(y[i : i + 1], out))],
+        weights,
+    )
+    for f, e in zip(found, expected):
+        np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-5 * e.max())
+
+
+def test_sampled_labels_do_not_depend_on_how_data_is_cut(monkeypatch):
+    model = compile_model(make_model(outputs=3))
+    x, y = make_data(size=1100)
+    whole = fisher_of(model, TaskData(x, y), "sampled")
+    other = fisher_of(model, TaskData(x, y), "sampled", seed=1)
+    small_blocks(monkeypatch)
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(73)
+    for data in (TaskData(x, y, batch_size=100), TaskData(batches)):
+        for a, b in zip(fisher_of(model, data, "sampled"), whole):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7)
+    assert not np.allclose(whole[0], other[0], rtol=1e-2)
 
 
 def test_fisher_with_several_outputs_and_other_losses():

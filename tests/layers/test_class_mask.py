@@ -2,6 +2,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
 
 import keras_bpn
 from keras_bpn.layers import ClassMask
@@ -107,6 +110,39 @@ def test_a_task_that_could_not_start_leaves_no_classes():
         model.fit(x, y, task="b", shuffle=False, verbose=0)
     assert model.task_classes == {"a": (0, 1)}
     assert kept(model, "a") == [0, 1]
+
+
+CLASSES = st.sets(st.integers(0, 5)).map(lambda s: tuple(sorted(s)))
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.integers(1, 8), CLASSES, min_size=1), max_size=9
+    )
+)
+@settings(deadline=None, max_examples=40)
+def test_union_of_classes_that_come_and_go(steps):
+    mask = ClassMask()
+    mask.build((None, 6))
+    table, expected = mask.table, np.zeros((9, 6), bool)
+    for classes in steps:
+        assert not mask.set_classes(classes)
+        for row, labels in classes.items():
+            expected[row] = np.isin(np.arange(6), labels)
+        expected[0] = expected[1:].any(axis=0)
+        np.testing.assert_array_equal(mask.table, expected)
+    assert mask.table is table
+
+
+def test_weights_of_other_tasks_bring_their_classes(tmp_path):
+    model, other = make_model("seen"), make_model("seen")
+    model.add_task("a", classes=[0, 1])
+    model.add_task("b", classes=[1, 2])
+    other.add_task("b", classes=[1, 3])
+    other.save_weights(tmp_path / "other.weights.h5")
+    model.load_weights(tmp_path / "other.weights.h5")
+    assert model.task_classes == {"b": (1, 3)}
+    assert kept(model, "b") == [1, 3]
 
 
 def test_config_round_trip():

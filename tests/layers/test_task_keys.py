@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from keras_bpn.layers import TaskKeys
-from keras_bpn.layers.task_keys import draw_key
+from keras_bpn.layers.task_keys import draw_keys
 from keras_bpn.layers.task_scope import task_scope
 
 SEEDS = st.integers(0, 2**64 - 1)
@@ -18,6 +18,10 @@ def enabled(width=6, seed=3):
     keys.build()
     keys.enable(seed)
     return keys
+
+
+def draw_key(seed, row, width):
+    return draw_keys(seed, [row], width)[0]
 
 
 def test_keys_are_the_same_in_every_version():
@@ -38,6 +42,18 @@ def test_key_is_a_function_of_seed_and_row(seed, row, width):
     np.testing.assert_array_equal(key, draw_key(seed, row, width))
     # A wider layer starts with the same signs.
     np.testing.assert_array_equal(key, draw_key(seed, row, width + 70)[:width])
+
+
+@given(SEEDS, st.lists(ROWS, max_size=9), st.integers(1, 300))
+def test_keys_drawn_together_are_those_drawn_alone(seed, rows, width):
+    keys = draw_keys(seed, rows, width)
+    assert keys.shape == (len(rows), width)
+    for row, key in zip(rows, keys):
+        # By the definition: a generator for each row.
+        generator = np.random.Philox(key=np.array([seed, row], "uint64"))
+        words = generator.random_raw(-(-width // 64)).astype("<u8")
+        bits = np.unpackbits(words.view("uint8"))[:width]
+        np.testing.assert_array_equal(key, np.where(bits, 1, -1))
 
 
 @given(SEEDS, SEEDS, ROWS, ROWS)

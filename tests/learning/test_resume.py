@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from keras_bpn.learning import learn
+from keras_bpn.scenarios import SplitClasses
 from tests.helpers import assert_equal
 from tests.learning import kill_and_resume
 from tests.learning.helpers import build
 from tests.learning.helpers import full_state
+from tests.learning.helpers import make_arrays
 from tests.learning.helpers import make_scenario
 
 ARGUMENTS = {"epochs": 2, "patience": 3, "evaluate_unit": "epochs"}
@@ -232,3 +234,29 @@ def test_processes_that_are_killed():
     lines = []
     kill_and_resume.compare("digits", kills=3, seed=0, report=lines.append)
     assert sum(line.startswith("kill") for line in lines) == 3
+
+
+def long_scenario():
+    """Tasks of some 100 examples, in epochs that are compiled."""
+    arrays = (make_arrays(0, 360), make_arrays(1, 60))
+    return SplitClasses(arrays, 2, classes=range(4), batch_size=2)
+
+
+def test_a_run_of_compiled_epochs_goes_on_to_the_bit(tmp_path):
+    arguments = {"epochs": 2, "verbose": 0}
+    keras.utils.set_random_seed(0)
+    calm = build("BD+EWC", dropout=0.3)
+    calm_history = learn(calm, long_scenario(), **arguments)
+    assert calm._train_loop is not None
+    # In the middle of a first epoch, and of the last one of the second task.
+    for i, steps in enumerate((33, 170, None)):
+        keras.utils.set_random_seed(i)
+        model = build("BD+EWC", dropout=0.3)
+        cut = [] if steps is None else [CutAfter(steps)]
+        run = {**arguments, **BY_STEPS, "directory": tmp_path / "run"}
+        try:
+            history = learn(model, long_scenario(), callbacks=cut, **run)
+        except PowerCut:
+            continue
+        assert steps is None
+    assert_same_run(model, history, calm, calm_history)

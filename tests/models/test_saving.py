@@ -77,6 +77,33 @@ def test_a_task_that_is_open_goes_on_too(tmp_path, method):
     assert loaded.tasks == ("a", "b")
 
 
+def test_hundreds_of_tasks_come_back(tmp_path):
+    inputs = keras.Input((6,))
+    x = keras_bpn.layers.BPNDense(12, activation="relu", hidden_dim=5)(inputs)
+    outputs = keras_bpn.layers.TaskHeads()(x)
+    model = keras_bpn.BPNModel(inputs, outputs)
+    compile_model(model, consolidation=PSP())
+    names = [f"task {i}" for i in range(300)]
+    for i, name in enumerate(names):
+        model.add_task(name, classes=1 + i % 7)
+    generator = np.random.default_rng(0)
+    for table in (model.layers[1].task_bias.table, model.layers[2].table):
+        table.assign(generator.normal(size=table.shape))
+    model.task = "task 271"
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.tasks == tuple(names) and loaded.task == "task 271"
+    assert loaded.task_classes == model.task_classes
+    assert loaded.task_classes["task 299"] == tuple(range(1 + 299 % 7))
+    assert_equal(full_state(loaded), full_state(model))
+    x = generator.normal(size=(300, 6)).astype("float32")
+    mixed = np.asarray(loaded(x, task=names))
+    assert_equal([mixed], [np.asarray(model(x, task=names))])
+    for i in (0, 8, 299):
+        alone = np.asarray(loaded(x[i : i + 1], task=names[i]))[0]
+        np.testing.assert_allclose(mixed[i], alone, rtol=1e-4, atol=1e-5)
+
+
 _TRAIN_IN_NEW_PROCESS = """
 import sys
 import keras

@@ -109,6 +109,19 @@ def test_sample_weights_travel_along():
     )
 
 
+def test_pieces_are_not_the_batches():
+    data = TaskData(X, Y, batch_size=4, class_weight={1: 2.0})
+    pieces = list(data.pieces(7))
+    assert [len(x) for x, _, _ in pieces] == [7, 3]
+    for whole, parts in zip((X, Y), zip(*pieces)):
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    weights = np.concatenate([w for _, _, w in pieces])
+    np.testing.assert_array_equal(weights, np.where(Y == 1, 2.0, 1.0))
+
+    data = TaskData(X, Y, batch_size=4, steps_per_epoch=2)
+    assert [len(x) for x, _, _ in data.pieces(7)] == [7, 1]
+
+
 @pytest.mark.parametrize("source", [dataset, Batches])
 def test_sources_are_read_again(source):
     data = TaskData(source())
@@ -218,7 +231,7 @@ def test_split_needs_arrays(source):
 def indices(data, seed, epoch, epochs):
     """Returns the examples of each batch of some epochs, as lists."""
     variable = tf.Variable(0, dtype=tf.int64)
-    dataset = data.shuffled(seed, variable)
+    dataset = data.epochs(True, seed, variable).batches()
     found = []
     for number in range(epoch, epoch + epochs):
         variable.assign(number)
@@ -254,7 +267,8 @@ def test_shuffled_order_depends_on_the_seed():
 def test_shuffled_keeps_examples_together():
     weights = np.arange(10) / 10
     data = TaskData([X, {"y": Y}], {"t": Y}, weights, batch_size=4)
-    batches = data.shuffled(5, tf.Variable(0, dtype=tf.int64))
+    epoch = tf.Variable(0, dtype=tf.int64)
+    batches = data.epochs(True, 5, epoch).batches()
     assert batches.cardinality() == 3
     for (x, named), y, weight in batches:
         rows = x.numpy()[:, 0].astype(int) // 2

@@ -156,6 +156,33 @@ def test_random_histories(steps):
     assert [other.row(n) for n in states] == [registry.row(n) for n in states]
 
 
+@given(st.lists(st.sampled_from("abcdef"), unique=True), st.data())
+def test_what_was_added_is_undone(names, data):
+    registry = made(*names)
+    for name in names[: data.draw(st.integers(0, len(names)))]:
+        registry.start(name)
+        registry.end_open_task()
+    registry.classes = {name: (0, 1) for name in names[::2]}
+    state, classes = registry.get_state(), dict(registry.classes)
+    added = data.draw(st.lists(st.sampled_from("xyz"), unique=True))
+    for name in added:
+        registry.add(name)
+        registry.classes[name] = (2,)
+    new = [n for n in registry.names if registry.is_new(n)]
+    if new:
+        registry.start(data.draw(st.sampled_from(new)))
+    registry.cancel_start()
+    registry.truncate(len(names))
+    assert registry.get_state() == state
+    assert registry.classes == classes
+    assert registry.open_task is None
+    assert registry.names == tuple(names)
+    assert not any(name in registry for name in added)
+    # Rows are given out anew.
+    registry.add("z")
+    assert registry.row("z") == len(names) + 1
+
+
 @pytest.mark.parametrize(
     "state",
     [
