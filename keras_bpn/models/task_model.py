@@ -294,8 +294,8 @@ class TaskModel(MultiWorkerTrainer):
     def predict_step(self, data):
         part, _, _ = keras.utils.unpack_x_y_sample_weight(data)
         x = fill_empty(part)
+        row = self._mode
         if isinstance(x, dict) and _ROWS in x:
-            y_pred = self._call_in_row(x[_ROWS], x[_INPUTS], training=False)
-        else:
-            y_pred = self(x, training=False)
+            row, x = x[_ROWS], x[_INPUTS]
+        y_pred = self._call_in_row(row, x, training=False)
         return without_filling(y_pred, part)

@@ -41,12 +41,12 @@ def sum_over_workers(strategy, tensors):
     """
     if num_workers(strategy) == 1:
         return tensors
-    first = _is_first_of_worker(strategy)
+    devices = strategy.num_replicas_in_sync // num_workers(strategy)
 
     def add():
         context = tf.distribute.get_replica_context()
         # Each process counts once, however many devices it has.
-        counts = first(context)
+        counts = context.replica_id_in_sync_group % devices == 0
         return context.all_reduce(
             tf.distribute.ReduceOp.SUM,
             [t * tf.cast(counts, t.dtype) for t in tensors],
@@ -135,11 +135,6 @@ def _gather(strategy, numbers):
     rows[worker_index(strategy)] = numbers
     (rows,) = sum_over_workers(strategy, [tf.constant(rows)])
     return rows.numpy()
-
-
-def _is_first_of_worker(strategy):
-    size = strategy.num_replicas_in_sync // num_workers(strategy)
-    return lambda context: context.replica_id_in_sync_group % size == 0
 
 
 def _run(strategy, function):

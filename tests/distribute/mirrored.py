@@ -1,5 +1,7 @@
 """Compares `MirroredStrategy` on two devices of the CPU with one device."""
 
+import pathlib
+import re
 import sys
 import tempfile
 
@@ -150,6 +152,17 @@ def keras_fault(strategy):
         model.fit(x, x[:, :1], batch_size=8, verbose=0)
     except Exception as error:
         return str(error)
+
+
+def documented(strategy):
+    """Runs the example of the documentation; returns the names of its tasks."""
+    page = pathlib.Path(__file__).parents[2] / "docs" / "distributed.md"
+    (code, *_) = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+    names = {}
+    devices = ["CPU:0", "CPU:1"]
+    code = code.replace("MirroredStrategy()", f"MirroredStrategy({devices})")
+    exec(code, names)
+    return list(names["model"].tasks)
 
 
 def main(names):

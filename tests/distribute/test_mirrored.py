@@ -57,6 +57,12 @@ def test_refusals_change_nothing(results):
 
 
 @pytest.mark.slow
+def test_documented_example_runs():
+    (results,) = processes.run("mirrored", "documented")
+    assert results["documented"] == ["0/1", "2/3"]
+
+
+@pytest.mark.slow
 def test_every_method_equals_one_device():
     names = [name for name in cases.CASES if name != FAST]
     names += ["saved, for one device", "learn"]
