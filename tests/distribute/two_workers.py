@@ -4,13 +4,21 @@
 Arguments are a folder, the number of devices of each, and what to do.
 """
 
+import functools
 import pathlib
 import sys
 
 import keras
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context
 
+# On a busy machine a process may be silent for longer than TensorFlow waits,
+# for which it has no public setting.
+context.Context.configure_coordination_service = functools.partialmethod(
+    context.Context.configure_coordination_service,
+    heartbeat_timeout_in_ms=120_000,
+)
 # Before anything else runs in TensorFlow.
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
@@ -84,7 +92,7 @@ def saved(folder):
     results = []
     for each in (model, loaded):
         x, y = cases.data(each, 2)
-        each.fit(x, y, task="2", batch_size=cases.BATCH_SIZE, verbose=0)
+        each.fit(x, y, task="new", batch_size=cases.BATCH_SIZE, verbose=0)
         results.append({"weights": values(each.weights)})
     return cases.differences(*results)
 
