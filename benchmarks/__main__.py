@@ -19,6 +19,7 @@ BENCHMARKS = (
     "pipelines",
     "hundred_tasks",
     "scale",
+    "devices",
     "peers",
 )
 

@@ -13,6 +13,9 @@ from benchmarks.__main__ import main
 from benchmarks.peers.jobs import PEER_PYTHON
 from benchmarks.tables import Table
 
+# They start processes of their own.
+SLOW = ("devices", "peers")
+
 
 def check(name, folder, capsys):
     """Runs a benchmark; its file and what it prints have the same tables."""
@@ -28,10 +31,15 @@ def check(name, folder, capsys):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in BENCHMARKS if name != "peers"]
+    "name", [name for name in BENCHMARKS if name not in SLOW]
 )
 def test_benchmarks_run(name, tmp_path, capsys):
     check(name, tmp_path, capsys)
+
+
+@pytest.mark.slow
+def test_devices_run(tmp_path, capsys):
+    check("devices", tmp_path, capsys)
 
 
 @pytest.mark.slow
