@@ -50,7 +50,7 @@ SETTINGS = {
     "epochs": 2,
     "steps": 50,
     "methods": METHODS,
-    "options": ["default", "jit_compile"],
+    "options": ["default", "steps_per_execution=1"],
 }
 QUICK = {
     "rounds": 1,

@@ -11,6 +11,7 @@ BATCH_SIZE = 128
 HIDDEN = (300,) * 5
 OPTIONS = {
     "default": {},
+    "steps_per_execution=1": {"steps_per_execution": 1},
     "jit_compile": {"jit_compile": True},
     "jit_compile, steps_per_execution=16": {
         "jit_compile": True,

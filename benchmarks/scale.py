@@ -42,7 +42,7 @@ SETTINGS = {
     "tasks": 10_000,
     "mixed": 1024,
     "methods": ["BD+EWC", "BD+PSP"],
-    "options": ["default", "jit_compile"],
+    "options": ["default"],
 }
 QUICK = {
     "rounds": 1,

@@ -11,9 +11,9 @@ from benchmarks.harness import alternate
 from benchmarks.harness import paired_ratio
 from benchmarks.peers.jobs import JOB
 from benchmarks.peers.jobs import OURS
-from benchmarks.peers.jobs import SCRIPTS
 from benchmarks.peers.jobs import peer_python
 from benchmarks.peers.jobs import run_job
+from benchmarks.peers.jobs import sides
 from benchmarks.peers.jobs import write_data
 from benchmarks.tables import Row
 from benchmarks.tables import Table
@@ -35,6 +35,7 @@ QUICK = {
     "images": 1280,
     "epochs": 1,
     "gem_patterns_per_task": 64,
+    "gem_patterns_per_step": 16,
 }
 
 
@@ -58,7 +59,7 @@ def run(quick=False, **changes):
 
 def measure(method, folder, rounds):
     """Returns lists of what the jobs of a side have measured, by side."""
-    records = {side: [] for side in SCRIPTS}
+    records = {side: [] for side in sides(method)}
 
     def work(side):
         seed = len(records[side])
@@ -66,7 +67,7 @@ def measure(method, folder, rounds):
         return total(records[side][-1])
 
     # A process has nothing to warm up that would last.
-    contenders = {side: functools.partial(work, side) for side in SCRIPTS}
+    contenders = {side: functools.partial(work, side) for side in records}
     alternate(contenders, rounds, warmup=0)
     return records
 
@@ -81,7 +82,8 @@ def make_tables(method, records, samples):
         ratio = None, None
         if side != BASELINE:
             ratio = paired_ratio(seconds[BASELINE], seconds[side])
-        limit = LIMITS.get(method) if side == OURS else None
+        is_ours = side.startswith(OURS)
+        limit = LIMITS.get(method) if is_ours else None
         rate = samples / _median(seconds[side])
         speed.append(Row(side, rate, "/s", *ratio, limit))
 
@@ -91,7 +93,7 @@ def make_tables(method, records, samples):
         ratio = None, None
         if side != BASELINE:
             ratio = paired_ratio(accuracies[side], accuracies[BASELINE])
-        limit = ACCURACY_LIMIT if side == OURS else None
+        limit = ACCURACY_LIMIT if is_ours else None
         percent = 100 * _median(accuracies[side])
         accuracy.append(Row(side, percent, "%", *ratio, limit))
     versions = {}

@@ -15,11 +15,17 @@ HERE = pathlib.Path(__file__).parent
 JOB = HERE / "job.json"
 PEER_PYTHON = "KERAS_BPN_PEER_PYTHON"
 OURS = "keras_bpn"
+OURS_DRAWING = "keras_bpn, drawing from memories"
 SCRIPTS = {
     "Avalanche": HERE / "scripts" / "with_avalanche.py",
     "plain PyTorch": HERE / "scripts" / "plain_torch.py",
-    OURS: None,
 }
+
+
+def sides(method):
+    """Returns the names of those that do a job."""
+    drawing = (OURS_DRAWING,) if method == "GEM" else ()
+    return (*SCRIPTS, OURS, *drawing)
 
 
 def peer_python():
@@ -69,7 +75,7 @@ def run_job(side, method, folder, seed):
     """Does a job in a process of its own.
 
     Args:
-        side: String, a name in `SCRIPTS`.
+        side: String, a name from `sides`.
         method: String, "fine-tuning", "EWC" or "GEM".
         folder: Path with the files `job.json` and `data.npz`.
         seed: Integer.
@@ -81,8 +87,10 @@ def run_job(side, method, folder, seed):
     output = folder / "result.json"
     output.unlink(missing_ok=True)
     command = [sys.executable, "-m", "benchmarks.peers.ours"]
-    if SCRIPTS[side] is not None:
+    if side in SCRIPTS:
         command = [peer_python(), str(SCRIPTS[side])]
+    elif side == OURS_DRAWING:
+        command.append("--draw")
     command += [
         method,
         f"--job={folder / 'job.json'}",

@@ -11,8 +11,19 @@ import numpy as np
 import keras_bpn
 
 
-def learn(method, job, tasks):
-    """Trains all tasks; returns the network and the seconds of each task."""
+def learn(method, job, tasks, draw=False):
+    """Trains all tasks.
+
+    Args:
+        method: String, the name of a method.
+        job: Dictionary of settings.
+        tasks: List of dictionaries of arrays.
+        draw: Boolean, whether GEM draws some patterns of each memory for a
+            step, instead of taking all.
+
+    Returns:
+        The network, and the seconds of training and of its end for each task.
+    """
     classes = job["tasks"] * job["classes_per_task"]
     x = inputs = keras.Input((784,))
     for _ in range(job["layers"]):
@@ -25,6 +36,8 @@ def learn(method, job, tasks):
         patterns = job["gem_patterns_per_task"] // job["classes_per_task"]
         settings["memory_per_class"] = patterns
         settings["margin"] = job["gem_memory_strength"]
+        if draw:
+            settings["memory_batch_size"] = job["gem_patterns_per_step"]
     model.compile(
         optimizer=keras.optimizers.Adam(job["learning_rate"]),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -75,11 +88,12 @@ def main():
     parser.add_argument("--data", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--draw", action="store_true")
     arguments = parser.parse_args()
     keras.utils.set_random_seed(arguments.seed)
     job = json.loads(arguments.job.read_text())
     tasks = load_tasks(arguments.data, job["tasks"])
-    model, seconds = learn(arguments.method, job, tasks)
+    model, seconds = learn(arguments.method, job, tasks, arguments.draw)
     record = {
         "train_seconds": [train for train, _ in seconds],
         "end_seconds": [end for _, end in seconds],

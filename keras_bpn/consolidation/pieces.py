@@ -10,6 +10,9 @@ from keras import ops
 # of that size is used again from copy to copy, which fresh memory is not.
 _COPIED = 2**22
 
+# And of tensors, which may have to be moved to a device with less memory.
+_MOVED = 2**28
+
 
 def pieces(data, at_least=1):
     """Yields the examples of a task in order, many at a time.
@@ -27,6 +30,7 @@ def pieces(data, at_least=1):
         leaves = keras.tree.flatten((data.x, data.y, data.sample_weight))
         if all(a is None or tf.is_tensor(a) for a in leaves):
             size = math.ceil(data.num_examples / at_least)
+            size = min(size, _piece_size(next(iter(data)), 1, _MOVED))
         else:
             size = _piece_size(next(iter(data)), data.batch_size)
         for piece in data.pieces(size):
@@ -73,10 +77,10 @@ def power_of_two(number):
     return 2 ** max(0, int(number).bit_length() - 1)
 
 
-def _piece_size(batch, batch_size):
+def _piece_size(batch, batch_size, most=_COPIED):
     leaves = [a for a in keras.tree.flatten(batch) if a is not None]
     values = sum(math.prod(a.shape[1:]) for a in leaves)
-    return max(batch_size, power_of_two(_COPIED // values))
+    return max(batch_size, power_of_two(most // values))
 
 
 def _fits(pending, batch):

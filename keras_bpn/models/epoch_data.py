@@ -4,6 +4,9 @@ import math
 import keras
 import tensorflow as tf
 
+# Arrays that are larger stay in the memory of the host, if there is another.
+_DEVICE_BYTES = 2**30
+
 
 class EpochData(abc.ABC):
     """Training data whose examples can be had by their numbers.
@@ -62,11 +65,7 @@ class ArrayEpochs(EpochData):
 
     def __init__(self, arrays, batch_size, seed, epoch):
         super().__init__(batch_size)
-        self.arrays = keras.tree.lists_to_tuples(
-            keras.tree.map_structure(
-                lambda a: a if a is None else tf.convert_to_tensor(a), arrays
-            )
-        )
+        self.arrays = keras.tree.lists_to_tuples(as_tensors(arrays))
         self.seed = seed
         self.epoch = epoch
 
@@ -125,7 +124,26 @@ class ArrayEpochs(EpochData):
         return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
 
 
+def as_tensors(arrays):
+    """Returns arrays as tensors, on the device where they fit."""
+    leaves = [a for a in keras.tree.flatten(arrays) if a is not None]
+    size = sum(math.prod(a.shape) * _itemsize(a) for a in leaves)
+    with tf.device("CPU:0" if size > _DEVICE_BYTES else None):
+        return keras.tree.map_structure(
+            lambda a: a if a is None else tf.convert_to_tensor(a), arrays
+        )
+
+
+def _itemsize(array):
+    return tf.as_dtype(array.dtype).size
+
+
 def _gather(arrays, order):
+    def gather(array):
+        # Where the array is; what is gathered is moved when it is used.
+        with tf.device(array.device):
+            return tf.gather(array, order)
+
     return keras.tree.map_structure(
-        lambda a: a if a is None else tf.gather(a, order), arrays
+        lambda a: a if a is None else gather(a), arrays
     )

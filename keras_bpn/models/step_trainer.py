@@ -5,7 +5,6 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bpn.layers.task_scope import record_calls
-from keras_bpn.models.epoch_data import EpochData
 from keras_bpn.models.epoch_runner import MIN_BATCHES
 from keras_bpn.models.epoch_runner import EpochRunner
 from keras_bpn.models.epoch_runner import suits_xla
@@ -90,42 +89,19 @@ class StepTrainer(TaskModel):
 
     # Epochs that are compiled.
 
-    def evaluate(
-        self,
-        x=None,
-        y=None,
-        batch_size=None,
-        verbose="auto",
-        sample_weight=None,
-        steps=None,
-        callbacks=None,
-        return_dict=False,
-        task=None,
-        **kwargs,
-    ):
-        arguments = {"x": x, "y": y, "sample_weight": sample_weight}
-        runner = None
-        if not kwargs and x is not None:
-            data = TaskData(x, y, sample_weight, batch_size)
-            data = data.epochs(shuffle=False)
-            if data is not None:
-                runner = self._runner_of("test", data, callbacks, steps)
-            if runner is not None:
-                arguments = {"x": runner.iterations()}
-            elif isinstance(x, EpochData):
-                arguments = {"x": data.batches()}
-        if runner is None:
-            arguments["batch_size"] = batch_size
+    @contextlib.contextmanager
+    def _test_data(self, data, steps, callbacks):
+        epoch = runner = None
+        if data["x"] is not None:
+            epoch = TaskData(**data).epochs(shuffle=False)
+        if epoch is not None:
+            runner = self._runner_of("test", epoch, callbacks, steps)
         with self._running("test", runner):
-            return super().evaluate(
-                **arguments,
-                verbose=verbose,
-                steps=steps,
-                callbacks=callbacks,
-                return_dict=return_dict,
-                task=task,
-                **kwargs,
-            )
+            if runner is not None:
+                data = {"x": runner.iterations()}
+            elif epoch is data["x"]:
+                data = {"x": epoch.batches()}
+            yield data
 
     def _runner_of(self, kind, data, callbacks, steps):
         """Returns what takes the steps of an epoch in compiled calls, or `None`
@@ -178,19 +154,20 @@ class StepTrainer(TaskModel):
     def make_train_function(self, force=False):
         if "train" not in self._runners:
             return super().make_train_function(force)
-        # The iterator is there. What is made from now on is for evaluation.
-        self.steps_per_execution = 1
         self._train_loop = self._train_loop or TrainLoop(self, self._guard)
-        self.train_function = self._runners["train"]
-        self.train_function.steps = self._train_loop
+        self.train_function = self._start_runner("train", self._train_loop)
 
     def make_test_function(self, force=False):
         if "test" not in self._runners:
             return super().make_test_function(force)
-        self.steps_per_execution = 1
         self._test_loop = self._test_loop or StepLoop(self, self.test_step)
-        self.test_function = self._runners["test"]
-        self.test_function.steps = self._test_loop
+        self.test_function = self._start_runner("test", self._test_loop)
+
+    def _start_runner(self, kind, loop):
+        # The iterator is there. What is made from now on is for validation.
+        self.steps_per_execution = 1
+        self._runners[kind].steps = loop
+        return self._runners[kind]
 
     def _forget_training(self):
         super()._forget_training()

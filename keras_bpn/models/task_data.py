@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bpn.models.epoch_data import ArrayEpochs
 from keras_bpn.models.epoch_data import EpochData
+from keras_bpn.models.epoch_data import as_tensors
 
 _BOTH_WEIGHTS = "Expected `sample_weight` or `class_weight`, not both."
 
@@ -138,10 +139,8 @@ class TaskData:
         if not self.in_memory or not isinstance(shuffle, bool):
             return None
         # Kept, so that the end of the task need not copy them once more.
-        self.x, self.y, self.sample_weight = keras.tree.map_structure(
-            lambda a: a if a is None else tf.convert_to_tensor(a),
-            (self.x, self.y, self.sample_weight),
-        )
+        arrays = as_tensors((self.x, self.y, self.sample_weight))
+        self.x, self.y, self.sample_weight = arrays
         weights = self.sample_weight
         if self.class_weight is not None:
             if keras.tree.is_nested(self.y):

@@ -225,21 +225,38 @@ class TaskModel(MultiWorkerTrainer):
             task: Name of the task whose mode to evaluate. `None` keeps the
                 mode that the model is in.
         """
-        with self._in_mode(task):
+        data = {
+            "x": x,
+            "y": y,
+            "batch_size": batch_size,
+            "sample_weight": sample_weight,
+        }
+        taken = self._test_data(data, steps, callbacks)
+        if kwargs:
+            # Keras has the data ready, within `fit`.
+            taken = contextlib.nullcontext(data)
+        with self._in_mode(task), taken as data:
             callbacks, verbose = with_progress(
                 f"Task '{self.task}'", verbose, callbacks
             )
             return super().evaluate(
-                x=x,
-                y=y,
-                batch_size=batch_size,
+                **data,
                 verbose=verbose,
-                sample_weight=sample_weight,
                 steps=steps,
                 callbacks=callbacks,
                 return_dict=return_dict,
                 **kwargs,
             )
+
+    @contextlib.contextmanager
+    def _test_data(self, data, steps, callbacks):
+        """Gets ready for an evaluation, and yields the data for Keras.
+
+        Args:
+            data: Dictionary of the arguments of `evaluate` that are data.
+            steps, callbacks: As in `evaluate`.
+        """
+        yield data
 
     def predict(
         self,

@@ -58,9 +58,10 @@ def test_jobs_run_in_turn_with_a_seed_for_each_round(monkeypatch, tmp_path):
 
     monkeypatch.setattr(comparison, "run_job", run_job)
     records = comparison.measure("EWC", tmp_path, rounds=2)
-    sides = list(jobs.SCRIPTS)
+    sides = ["Avalanche", "plain PyTorch", "keras_bpn"]
     assert calls == [(side, seed) for seed in (0, 1) for side in sides]
     assert [len(records[side]) for side in sides] == [2, 2, 2]
+    assert jobs.sides("GEM") == (*sides, jobs.OURS_DRAWING)
 
 
 def test_without_the_environment_a_message_says_what_is_needed(
@@ -92,18 +93,22 @@ def test_data_is_that_of_the_tasks(tmp_path):
         assert set(task["y_train"]) == {2 * i, 2 * i + 1}
 
 
-def test_our_side_learns_and_keeps_what_it_learned():
+@pytest.mark.parametrize("draw", [False, True])
+def test_our_side_learns_and_keeps_what_it_learned(draw):
     # Each class is one bright pixel. With two tasks of one head.
     job = json.loads(jobs.JOB.read_text())
     job.update(tasks=2, layers=1, units=16, batch_size=8, epochs=4)
-    job.update(gem_patterns_per_task=8, learning_rate=0.01)
+    job.update(gem_patterns_per_task=8, gem_patterns_per_step=4)
+    job.update(learning_rate=0.01)
     images = 3 * np.eye(4, 784, dtype="float32")
     tasks = []
     for i in range(2):
         y = np.tile([2 * i, 2 * i + 1], 20)
         tasks.append({"x_train": images[y], "y_train": y})
     keras.utils.set_random_seed(0)
-    model, seconds = ours.learn("GEM", job, tasks)
+    model, seconds = ours.learn("GEM", job, tasks, draw)
+    drawn = job["gem_patterns_per_step"] if draw else None
+    assert model.consolidation.memory_batch_size == drawn
     assert len(seconds) == 2 and all(t > 0 for pair in seconds for t in pair)
     for i, task in enumerate(tasks):
         assert ours.accuracy(model, i, task["x_train"], task["y_train"]) == 1
