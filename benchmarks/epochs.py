@@ -64,8 +64,9 @@ def make_tables(name, units, limit, rounds, examples):
     seconds = alternate(contenders, rounds)
     speeds = {n: [len(x) / s for s in times] for n, times in seconds.items()}
     speeds["loop, BD+EWC"] = [s / share for s in speeds["loop, BD+EWC"]]
+    limits = {"BPNModel, BD+EWC": limit}
     to_keras = [
-        make_row(n, speeds, "keras.Model", limit if "BD" in n else None)
+        make_row(n, speeds, "keras.Model", limits.get(n))
         for n in list(speeds)[1:]
     ]
     to_loop = [make_row("BPNModel, BD+EWC", speeds, "loop, BD+EWC", LOOP_LIMIT)]
