@@ -1,19 +1,13 @@
-"""Time per step and per end of a task, of every method.
+"""Time per step of every method.
 
 All train the same 784-300x5-10 network at batch 128, on a second task, in one
 process and in turn. Times are relative to fine-tuning with the same compile
 options, as in `benchmarks.training`: the median over rounds of the ratio of two
-times of the same round, each that of the fastest of some epochs.
-
-The end of a task is relative to an epoch of fine-tuning on the same data: what
-the consolidation does with the data, and the folding of the bias units. It is
-measured once, on a third task, when its functions are compiled.
+times of the same round, each that of the fastest of some epochs. What the ends
+of tasks take is in `benchmarks.task_ends`.
 """
 
 import functools
-import time
-
-import numpy as np
 
 from benchmarks import command
 from benchmarks.harness import alternate
@@ -23,7 +17,6 @@ from benchmarks.networks import OPTIONS
 from benchmarks.networks import make_bpn
 from benchmarks.networks import random_data
 from benchmarks.networks import step_time
-from benchmarks.tables import Row
 from benchmarks.tables import Table
 
 BASELINE = "fine-tuning"
@@ -83,21 +76,11 @@ def make_tables(label, rounds, epochs, steps, methods):
             measure, model, task="second", consolidate=False
         )
     seconds = alternate(contenders, rounds)
-    epoch = steps * float(np.median(seconds[BASELINE]))
-    ends = {name: end_time(model, x, y) for name, model in models.items()}
     return [
         Table(
             f"Steps, compile options: {label}",
             compare(seconds, BASELINE, LIMITS),
             columns=("method", "per step", f"to {BASELINE}"),
-        ),
-        Table(
-            f"Ends of a task, compile options: {label}",
-            [
-                Row(name, 1000 * end, "ms", end / epoch)
-                for name, end in ends.items()
-            ],
-            columns=("method", "task end", f"to an epoch of {BASELINE}"),
         ),
     ]
 
@@ -107,16 +90,6 @@ def train(model, task, x, y):
     model.fit(
         x, y, task=task, batch_size=BATCH_SIZE, verbose=0, consolidate=False
     )
-
-
-def end_time(model, x, y):
-    """Returns the seconds that the end of the third task takes, once its
-    functions are compiled."""
-    model.consolidate(x, y, batch_size=BATCH_SIZE)
-    train(model, "third", x, y)
-    start = time.perf_counter()
-    model.consolidate(x, y, batch_size=BATCH_SIZE)
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

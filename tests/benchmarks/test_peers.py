@@ -31,7 +31,9 @@ def test_tables_by_hand():
             record(9.0, 1.0, [0.4, 0.5], keras_bpn="1"),
         ],
     }
-    speed, ends, accuracy = comparison.make_tables("GEM", records, samples=300)
+    speed, later, ends, accuracy = comparison.make_tables(
+        "GEM", records, samples=300
+    )
     peer, own = speed.rows
     # 300 samples in 10 and 20 seconds, and in 4 and 10.
     assert peer.value == 20.0 and peer.ratio is peer.limit is None
@@ -40,6 +42,9 @@ def test_tables_by_hand():
     assert own.ratio == 2.25 and own.spread == (2.125, 2.375)
     assert own.limit == ">= 2" and own.met
     assert speed.note == "avalanche 0.6, keras_bpn 1."
+    # Without the first task, 4.5 and 9.5 seconds, and 1.5 and 4.5.
+    assert [row.value for row in later.rows] == [7.0, 3.0]
+    assert later.rows[1].ratio == pytest.approx((9 / 3 + 19 / 9) / 2)
     # Ends take 1/10 and 1/20 of the time, and 1/4 and 1/10.
     assert [row.value for row in ends.rows] == [1.0, 1.0]
     assert [row.ratio for row in ends.rows] == pytest.approx([0.075, 0.175])
