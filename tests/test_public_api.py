@@ -56,6 +56,7 @@ PUBLIC = {
         "average_accuracy",
         "decision_regions",
         "storage_against_accuracy",
+        "task_accuracy",
     ],
     "keras_bpn.scenarios": [
         "DatasetSequence",

@@ -23,6 +23,7 @@ from keras_bpn.plots.groups import accuracy_by_group
 from keras_bpn.plots.matrices import accuracy_matrix
 from keras_bpn.plots.regions import decision_regions
 from keras_bpn.plots.storage import storage_against_accuracy
+from keras_bpn.plots.tasks import task_accuracy
 
 __all__ = [
     "accuracy_by_group",
@@ -31,4 +32,5 @@ __all__ = [
     "average_accuracy",
     "decision_regions",
     "storage_against_accuracy",
+    "task_accuracy",
 ]

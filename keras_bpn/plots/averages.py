@@ -5,12 +5,8 @@ from keras_bpn.plots.inputs import Matrices
 from keras_bpn.plots.inputs import as_matrices
 from keras_bpn.plots.inputs import by_method
 from keras_bpn.plots.inputs import check_error
-from keras_bpn.plots.inputs import means_and_errors
+from keras_bpn.plots.lines import draw_methods
 from keras_bpn.plots.style import axes_or_new
-from keras_bpn.plots.style import count_from_one
-from keras_bpn.plots.style import draw_line
-from keras_bpn.plots.style import finish
-from keras_bpn.plots.style import line_style
 
 
 def average_accuracy(
@@ -48,15 +44,10 @@ def average_accuracy(
     """
     methods = by_method(histories_by_method, as_matrices)
     check_error(error)
-    ax = axes_or_new(ax)
-    for i, (method, matrices) in enumerate(methods.items()):
-        averages = np.array([matrix.average_so_far() for matrix in matrices])
-        means, errors = means_and_errors(averages, error)
-        # About ten markers per line, not all at the same places.
-        step = max(1, np.count_nonzero(~np.isnan(means)) // 10)
-        style = {**line_style(i), "markevery": (i % step, step)}
-        draw_line(ax, means, errors, label=method, **style)
-    ax.set_xlabel("tasks learned")
+    samples = {
+        method: np.array([matrix.average_so_far() for matrix in matrices])
+        for method, matrices in methods.items()
+    }
+    ax = draw_methods(axes_or_new(ax), samples, error, legend)
     ax.set_ylabel("average accuracy on tasks so far")
-    ax.xaxis.set_major_locator(count_from_one(len(means))[0])
-    return finish(ax, legend)
+    return ax

@@ -52,6 +52,9 @@ PLOTS = {
     "storage_against_accuracy": lambda **kwargs: plots.storage_against_accuracy(
         {"A": [HISTORY, OTHER], "B": OTHER, "C": (1e6, 0.5)}, **kwargs
     ),
+    "task_accuracy": lambda **kwargs: plots.task_accuracy(
+        {"A": [HISTORY, OTHER], "B": OTHER}, **kwargs
+    ),
 }
 every_plot = pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
 
@@ -138,6 +141,7 @@ def test_legends_do_not_hide_data(plot, ax):
         "average_accuracy",
         "accuracy_by_group",
         "decision_regions",
+        "task_accuracy",
     ],
 )
 def test_legends_can_be_left_out(name, ax):
@@ -153,6 +157,7 @@ def test_legends_can_be_left_out(name, ax):
         "average_accuracy",
         "accuracy_by_group",
         "storage_against_accuracy",
+        "task_accuracy",
     ],
 )
 def test_unknown_errors(name):
