@@ -118,7 +118,8 @@ class Comparison:
         if arguments.repeat:
             return version.repeat(arguments.repeat, folder)
         seeds = min(arguments.seeds, version.seeds)
-        version.train(folder, arguments.methods, seeds, arguments.jobs)
+        methods = [m for m in arguments.methods if m in version.methods]
+        version.train(folder, methods, seeds, arguments.jobs)
         version.write_results(folder)
         print(f"Written to {folder}")
         return 0

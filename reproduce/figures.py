@@ -142,11 +142,10 @@ def settings(results, title: str, path: pathlib.Path) -> None:
     for axis, (setting, by_method) in zip(axes.flat, results.items()):
         for method, pairs in by_method.items():
             _draw_pairs(axis, method, pairs)
-        smallest = min(
-            value for pairs in by_method.values() for value, _ in pairs if value
-        )
-        # 0 has a place too.
-        axis.set_xscale("symlog", linthresh=smallest, linscale=0.3)
+        values = [v for pairs in by_method.values() for v, _ in pairs if v]
+        if values:
+            # 0 has a place too.
+            axis.set_xscale("symlog", linthresh=min(values), linscale=0.3)
         axis.set_xlabel(setting)
     for axis in axes[:, 0]:
         axis.set_ylabel("accuracy after all tasks")

@@ -12,17 +12,20 @@ from reproduce import ablation
 from reproduce import claims
 from reproduce import clusters
 from reproduce import hyperparameters
+from reproduce import incremental
 from reproduce import incremental_cifar10
 from reproduce import incremental_cifar100
 from reproduce import incremental_mnist
 from reproduce import permuted_mnist
 from reproduce import storage
 from reproduce import tables
+from reproduce.pages import fill_in
 from reproduce.records import RESULTS
 from reproduce.records import write_text
 from reproduce.run_file import RunFile
 
 HERE = pathlib.Path(__file__).parent
+README = HERE.parent / "README.md"
 PAGE = HERE / "RESULTS.md"
 NOTES = HERE / "notes"
 # In the order of the page, with what is claimed of them.
@@ -57,15 +60,50 @@ accuracy of tasks right after each was learned. Times are of one core.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--page", type=pathlib.Path, default=PAGE, help="file to write"
-    )
+    """It has none."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    write_text(arguments.page, page())
-    print(f"Written to {arguments.page}")
+    write_text(PAGE, page())
+    write_text(README, readme())
+    print(f"Written to {PAGE} and {README}")
     return 0
+
+
+def readme() -> str:
+    """Returns the README with the main table in its place."""
+    return fill_in(README.read_text(), "results", main_table())
+
+
+def main_table() -> str:
+    """Returns a row per method with its main result of each experiment."""
+    columns = {
+        "incremental MNIST, task 1": (incremental_mnist, "first_task"),
+        "incremental CIFAR-10, task 1": (incremental_cifar10, "first_task"),
+        "incremental CIFAR-100, task 1": (incremental_cifar100, "first_task"),
+        "100 permuted MNIST tasks, average": (permuted_mnist, "average"),
+    }
+    results = {
+        head: module.COMPARISON.results()
+        for head, (module, _) in columns.items()
+    }
+    results = {head: found for head, found in results.items() if found}
+    methods = dict.fromkeys(m for found in results.values() for m in found)
+    rows = []
+    for method in methods:
+        row = [method]
+        for head, found in results.items():
+            module, of = columns[head]
+            text = ""
+            if method in found:
+                summary = getattr(found[method], of)()
+                text = tables.mean_and_spread(summary)
+                paper = incremental.PAPER.get(module.COMPARISON.name, {})
+                if method in paper:
+                    text += f" ({paper[method][0]:.3f})"
+            row.append(text)
+        rows.append(row)
+    return tables.markdown(["method", *results], rows)
 
 
 def page() -> str:

@@ -67,6 +67,12 @@ class Variation(Comparison):
     base: Comparison | None = None
     variants: dict = dataclasses.field(default_factory=dict)
 
+    def quick_version(self):
+        # Some are enough to see that they run.
+        methods = self.methods[:: max(1, len(self.methods) // 6)]
+        quick = super().quick_version()
+        return dataclasses.replace(quick, methods=methods, seeds=1)
+
     def contender(self, method):
         return Contender(method, self.variants[method].method)
 

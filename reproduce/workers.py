@@ -29,27 +29,67 @@ def execute_all(runs, file: RunFile, jobs: int | None = None) -> list[dict]:
     """
     missing = [run for run in runs if file.find(run) is None]
     if missing:
-        jobs = min(jobs or os.cpu_count(), len(missing))
         progress = ProgressLine(len(missing))
-        pool = concurrent.futures.ProcessPoolExecutor(
-            jobs,
-            # Not by fork, which TensorFlow does not survive.
-            multiprocessing.get_context("spawn"),
-            _use_one_thread,
-            max_tasks_per_child=_RUNS_PER_PROCESS,
-        )
+        workers = [
+            _Worker() for _ in range(min(jobs or os.cpu_count(), len(missing)))
+        ]
         try:
-            futures = {pool.submit(_execute, run): run for run in missing}
-            for future in concurrent.futures.as_completed(futures):
-                run = futures[future]
-                result, seconds = future.result()
+            for run, result, seconds in _execute(missing, workers):
                 file.add(run, result, seconds)
                 progress.advance(run.title(), keep=True)
         finally:
-            # The next session starts where this one was interrupted.
-            pool.shutdown(cancel_futures=True)
+            for worker in workers:
+                worker.stop()
             progress.close()
     return [file.find(run) for run in runs]
+
+
+def _execute(runs, workers):
+    """Yields each run with its result and its seconds, as they are done."""
+    waiting = list(reversed(runs))
+    busy = {}
+    idle = list(workers)
+    while waiting or busy:
+        while waiting and idle:
+            worker, run = idle.pop(), waiting.pop()
+            busy[worker.start(run)] = worker, run
+        done, _ = concurrent.futures.wait(
+            busy, return_when=concurrent.futures.FIRST_COMPLETED
+        )
+        for future in done:
+            worker, run = busy.pop(future)
+            idle.append(worker)
+            yield run, *future.result()
+
+
+class _Worker:
+    """A process that is replaced by a new one after some runs.
+
+    `ProcessPoolExecutor(max_tasks_per_child=...)` is for this, but in Python
+    3.11 it may wait forever for the new one.
+    """
+
+    def __init__(self):
+        self._pool = None
+        self._runs = 0
+
+    def start(self, run):
+        """Returns the future of a run."""
+        if self._pool is None or self._runs == _RUNS_PER_PROCESS:
+            self.stop()
+            self._runs = 0
+            self._pool = concurrent.futures.ProcessPoolExecutor(
+                1,
+                # Not by fork, which TensorFlow does not survive.
+                multiprocessing.get_context("spawn"),
+                _use_one_thread,
+            )
+        self._runs += 1
+        return self._pool.submit(_execute_one, run)
+
+    def stop(self):
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
 
 def _use_one_thread():
@@ -60,7 +100,7 @@ def _use_one_thread():
     tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
-def _execute(run):
+def _execute_one(run):
     start = time.perf_counter()
     result = run.execute()
     return result, time.perf_counter() - start

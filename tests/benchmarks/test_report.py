@@ -5,10 +5,10 @@ import pytest
 
 from benchmarks import records
 from benchmarks.report import DOCUMENT
-from benchmarks.report import fill_in
 from benchmarks.report import report
 from benchmarks.tables import Row
 from benchmarks.tables import Table
+from reproduce.pages import fill_in
 
 PROSE = "# Speed\n\n<!-- begin steps -->\n{}<!-- end steps -->\n\nThe end.\n"
 
@@ -46,12 +46,13 @@ def test_records_say_where_they_come_from(tmp_path):
 @pytest.mark.parametrize("text", ["", PROSE + PROSE, "<!-- begin steps -->"])
 def test_a_result_needs_one_place(text):
     with pytest.raises(ValueError, match="Expected one place .*'steps'"):
-        fill_in(text, {"steps": {}})
+        fill_in(text, "steps", "| a |")
 
 
 def test_the_page_shows_the_results():
     results, text = records.read(), DOCUMENT.read_text()
-    assert fill_in(text, results) == text
+    for name, record in results.items():
+        assert fill_in(text, name, records.to_markdown(record)) == text
     # Places of what was not measured yet are empty.
     places = re.findall("<!-- begin (.*) -->\n<!-- end", text)
     assert not set(places) & set(results)

@@ -366,13 +366,12 @@ def full_state(model):
 
 
 @pytest.mark.parametrize(
-    "kind, options",
+    "kind, options, within",
     [
-        ("heads", {"jit_compile": True}),
-        ("modes", {}),
+        ("heads", {"jit_compile": True}, True),
+        ("modes", {}, False),
     ],
 )
-@pytest.mark.parametrize("within", [False, True])
 def test_a_loaded_model_goes_on_to_the_bit(tmp_path, kind, options, within):
     data = heads_data if kind == "heads" else make_data
     model = compile_model(

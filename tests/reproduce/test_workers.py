@@ -1,5 +1,6 @@
 import pytest
 
+from reproduce import workers
 from reproduce.run_file import RunFile
 from reproduce.workers import execute_all
 from tests.reproduce.helpers import FakeRun
@@ -24,3 +25,10 @@ def test_an_error_loses_nothing_that_is_done(tmp_path):
     with pytest.raises(RuntimeError, match="b fails"):
         execute_all(runs, file, jobs=1)
     assert RunFile(tmp_path / "runs.json").find(runs[0]) == {"value": 1.0}
+
+
+def test_processes_are_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "_RUNS_PER_PROCESS", 2)
+    runs = [FakeRun("a", float(i)) for i in range(5)]
+    results = execute_all(runs, RunFile(), jobs=1)
+    assert results == [{"value": float(i)} for i in range(5)]
