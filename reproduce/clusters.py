@@ -1,5 +1,6 @@
 """Three clusters, two tasks: who keeps the first boundary (figure 5)."""
 
+import numpy as np
 from matplotlib import pyplot as plt
 
 import keras_bpn
@@ -55,6 +56,9 @@ def draw(comparison, results, folder):
             result.seeds[0],
         )
         model, scenario, _ = run.train()
+        # All panels show the places of all clusters.
+        points = [task.examples("test").arrays()[0] for task in scenario]
+        low, high = np.min(points, (0, 1)) - 1, np.max(points, (0, 1)) + 1
         for axis, task in zip(column, scenario):
             x, y = task.examples("test").arrays()
             keras_bpn.plots.decision_regions(
@@ -63,6 +67,7 @@ def draw(comparison, results, folder):
                 x=x,
                 y=y,
                 ax=axis,
+                limits=list(zip(low, high)),
                 probability_of=0,
                 legend=False,
             )
