@@ -126,7 +126,7 @@ class Comparison:
 
     def quick_version(self) -> "Comparison":
         """Returns the smallest version that runs all of the code."""
-        rounds = [(2, n and 2) for _, n in self.budget.rounds]
+        rounds = [(2, n and 2, 1) for _, n, _ in self.budget.rounds]
         return dataclasses.replace(
             self,
             protocol=dataclasses.replace(self.protocol, **self.quick),

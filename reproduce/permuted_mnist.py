@@ -130,7 +130,7 @@ COMPARISON = Comparison(
     methods=("BD+EWC", "BD+PSP", "GD+EWC", "EWC", "PSP"),
     table=table,
     draw=draw,
-    budget=Budget(((12, 20), (5, 50), (2, None))),
+    budget=Budget(((12, 20, 1), (4, 50, 1), (2, None, 1))),
     seeds=3,
     quick={"num_tasks": 2, "evaluate_every": 1, "train_percent": 10},
 )

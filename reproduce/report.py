@@ -179,7 +179,8 @@ def settings(search) -> str:
     ]
     trials = ", ".join(
         f"{count} on {num_tasks or 'all'} tasks"
-        for count, num_tasks in search["budget"]["rounds"]
+        + (f" with {seeds} seeds" if seeds > 1 else "")
+        for count, num_tasks, seeds in search["budget"]["rounds"]
     )
     return (
         f"Settings that were chosen, from trials: {trials}.\n\n"

@@ -2,9 +2,10 @@
 
 The budget is the same for all methods: so many trials, of which the first has
 the defaults of the package and the others lie evenly in the method's space (a
-Halton sequence), each a run with the same seed. The settings with the highest
-average accuracy over all tasks after the last one are chosen. Where a sequence
-is long, trials learn a part of it first, and the better ones more.
+Halton sequence). The settings with the highest average accuracy over all tasks
+after the last one are chosen. What looks best with one seed may have been
+lucky: the best trials are run with more seeds, and their mean decides. Where a
+sequence is long, trials learn a part of it first, and the better ones more.
 """
 
 import dataclasses
@@ -21,7 +22,7 @@ from reproduce.runs import Run
 from reproduce.search_spaces import space_of
 from reproduce.workers import execute_all
 
-# No run that is reported has this seed.
+# The first of those that a search uses. No run that is reported has them.
 SEED = 1000
 
 
@@ -30,12 +31,15 @@ class Budget:
     """How much every method may try.
 
     Args:
-        rounds: Tuple of pairs: how many trials, and how many tasks they learn
-            (`None` for all). Those with the highest accuracies of a round are
-            the trials of the next.
+        rounds: Tuple of triples: how many trials, how many tasks they learn
+            (`None` for all), and with how many seeds. Those with the highest
+            accuracies of a round are the trials of the next.
     """
 
-    rounds: tuple[tuple[int, int | None], ...] = ((12, None),)
+    rounds: tuple[tuple[int, int | None, int], ...] = (
+        (12, None, 1),
+        (3, None, 3),
+    )
 
 
 def trials_of(method: str, count: int) -> list[dict]:
@@ -74,17 +78,19 @@ def choose_settings(
         c.name: trials_of(c.method, budget.rounds[0][0]) for c in contenders
     }
     every = []
-    for count, num_tasks in budget.rounds:
+    for count, num_tasks, seeds in budget.rounds:
         runs = [
-            Run(c, protocol, settings, SEED, True, num_tasks)
+            Run(c, protocol, settings, SEED + i, True, num_tasks)
             for c in contenders
             for settings in trials[c.name][:count]
+            for i in range(seeds)
         ]
-        every += runs
+        every += [run for run in runs if run not in every]
         results = execute_all(runs, file, jobs)
         scores = {}
-        for run, result in zip(runs, results):
-            scores.setdefault(run.contender.name, []).append(score(result))
+        for i in range(0, len(runs), seeds):
+            mean = sum(map(score, results[i : i + seeds])) / seeds
+            scores.setdefault(runs[i].contender.name, []).append(mean)
         for name, values in scores.items():
             # Of equal ones, the earlier: `sorted` is stable.
             best = sorted(range(len(values)), key=lambda i: -values[i])

@@ -98,7 +98,7 @@ def executed(monkeypatch):
 def test_the_best_on_held_out_data_is_chosen(executed, tmp_path):
     contenders = [Contender("EWC", "EWC"), parse("GEM(10)")]
     chosen = choose_settings(
-        contenders, PROTOCOL, Budget(((6, None),)), tmp_path
+        contenders, PROTOCOL, Budget(((6, None, 1),)), tmp_path
     )
     assert len(executed) == 12
     assert all(run.held_out and run.seed == SEED for run in executed)
@@ -113,7 +113,7 @@ def test_the_best_on_held_out_data_is_chosen(executed, tmp_path):
 
 
 def test_only_the_better_trials_learn_more(executed, tmp_path):
-    budget = Budget(((6, 2), (3, None)))
+    budget = Budget(((6, 2, 1), (3, None, 1)))
     chosen = choose_settings(
         [Contender("EWC", "EWC")], PROTOCOL, budget, tmp_path
     )
@@ -125,10 +125,42 @@ def test_only_the_better_trials_learn_more(executed, tmp_path):
     assert chosen["EWC"] == best
 
 
+def test_the_mean_of_seeds_decides(executed, tmp_path, monkeypatch):
+    # The first trial is best with one seed, and the second on average.
+    values = {
+        (0, SEED): 0.9,
+        (1, SEED): 0.8,
+        (0, SEED + 1): 0.2,
+        (1, SEED + 1): 0.7,
+    }
+    trials = trials_of("EWC", 3)
+
+    def execute_all(runs, file, jobs=None):
+        results = []
+        for run in runs:
+            key = trials.index(run.settings), run.seed
+            results.append({"accuracy": [[values.get(key, 0.0)]]})
+            executed.append(key)
+        return results
+
+    monkeypatch.setattr(search, "execute_all", execute_all)
+    budget = Budget(((3, None, 1), (2, None, 2)))
+    chosen = choose_settings([parse("EWC")], PROTOCOL, budget, tmp_path)
+    assert chosen["EWC"] == trials[1]
+    assert executed[3:] == [
+        (0, SEED),
+        (0, SEED + 1),
+        (1, SEED),
+        (1, SEED + 1),
+    ]
+    record = json.loads((tmp_path / "search.json").read_text())
+    assert record["held_out_accuracy"]["EWC"] == 0.75
+
+
 def test_methods_that_were_searched_for_before_stay_in_the_file(
     executed, tmp_path
 ):
-    budget = Budget(((2, None),))
+    budget = Budget(((2, None, 1),))
     choose_settings([parse("EWC")], PROTOCOL, budget, tmp_path)
     choose_settings([parse("SI")], PROTOCOL, budget, tmp_path)
     record = json.loads((tmp_path / "search.json").read_text())
