@@ -41,6 +41,8 @@ class Comparison:
         quick: Dictionary of arguments of `Protocol` that make it small, to see
             that it runs.
         fixed: Dictionary from names of methods to settings that are given.
+        settings_of: Dictionary from names of methods that are not searched for
+            to the methods whose settings they take.
         table: Function of the name of the comparison and its results, a
             dictionary from names of methods to `Result`, that returns tables
             in Markdown.
@@ -57,6 +59,7 @@ class Comparison:
     seeds: int = 5
     quick: dict = dataclasses.field(default_factory=dict)
     fixed: dict = dataclasses.field(default_factory=dict)
+    settings_of: dict = dataclasses.field(default_factory=dict)
 
     @property
     def folder(self) -> pathlib.Path:
@@ -139,13 +142,15 @@ class Comparison:
 
     def choose(self, methods, folder, jobs=None) -> dict[str, dict]:
         """Returns the settings of each method."""
-        return choose_settings(
-            [self.contender(method) for method in methods],
+        sources = {m: self.settings_of.get(m, m) for m in methods}
+        chosen = choose_settings(
+            [self.contender(name) for name in dict.fromkeys(sources.values())],
             self.protocol,
             self.budget,
             folder,
             jobs,
         )
+        return {method: chosen[name] for method, name in sources.items()}
 
     def train(self, folder, methods, seeds, jobs=None) -> None:
         """Executes all runs that are not there yet."""

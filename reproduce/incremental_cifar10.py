@@ -3,6 +3,7 @@
 from reproduce import incremental
 from reproduce.comparison import Comparison
 from reproduce.protocols import Protocol
+from reproduce.search import Budget
 
 COMPARISON = Comparison(
     name="incremental-cifar10",
@@ -10,7 +11,7 @@ COMPARISON = Comparison(
         dataset="cifar10",
         num_tasks=5,
         epochs=5,
-        batch_size=64,
+        batch_size=32,
         evaluate_unit="epochs",
     ),
     methods=(
@@ -22,10 +23,15 @@ COMPARISON = Comparison(
         "PSP",
         "GEM(256)",
         "GEM(150)",
-        "GEM(150), one head",
         *incremental.OTHERS,
     ),
     table=incremental.table,
     draw=incremental.draw,
+    budget=Budget(((12, 3, 1), (2, None, 2))),
+    # All patterns of the memories in every step would take hours.
+    fixed={
+        name: {"memory_batch_size": 32} for name in ("GEM(256)", "GEM(150)")
+    },
+    settings_of={"GEM(150)": "GEM(256)"},
     quick={"num_tasks": 2, "epochs": 1, "train_percent": 5},
 )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from reproduce import clusters
+from reproduce import incremental_cifar10
 from reproduce import permuted_mnist
 from reproduce.comparison import MISSING
 from reproduce.comparison import last_accuracies
@@ -123,6 +124,22 @@ def test_a_comparison_from_search_to_figure(tmp_path, capsys):
     repeat = parser.parse_args([*arguments, "--repeat", "BD+EWC"])
     assert clusters.COMPARISON.run(repeat) == 0
     assert "the same to the last digit" in capsys.readouterr().out
+
+
+def test_settings_of_another_method_are_not_searched_for(monkeypatch, tmp_path):
+    comparison = incremental_cifar10.COMPARISON
+    searched = []
+
+    def choose_settings(contenders, *arguments):
+        searched.extend(contender.name for contender in contenders)
+        return {name: {"margin": 0.5} for name in searched}
+
+    monkeypatch.setattr("reproduce.comparison.choose_settings", choose_settings)
+    chosen = comparison.choose(["GEM(150)", "GEM(256)"], tmp_path)
+    assert searched == ["GEM(256)"]
+    assert chosen == {m: {"margin": 0.5} for m in ("GEM(150)", "GEM(256)")}
+    fixed = comparison.contender("GEM(150)").fixed
+    assert fixed == {"memory_per_class": 150, "memory_batch_size": 32}
 
 
 def test_without_the_data_set_a_message_says_what_is_needed(tmp_path):
