@@ -78,8 +78,8 @@ def check_data(model, data, consolidate):
         check_inputs(model.input, data.x)
         check_labels(model.loss, model.outputs, data.y)
     elif isinstance(data.x, EpochData):
-        first = data.x.take(tf.range(1))
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(first)
+        example = data.x.example()
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(example)
         check_inputs(model.input, x)
     elif isinstance(data.x, tf.data.Dataset):
         spec, _, _ = keras.utils.unpack_x_y_sample_weight(data.x.element_spec)

@@ -36,8 +36,12 @@ class EpochData(abc.ABC):
 
     @abc.abstractmethod
     def take(self, order):
-        """Returns the examples of some numbers as one batch of tensors, `x`,
-        `(x, y)` or `(x, y, sample_weight)`."""
+        """Returns the examples of some numbers, a part of `order()`, as one
+        batch of tensors, `x`, `(x, y)` or `(x, y, sample_weight)`."""
+
+    @abc.abstractmethod
+    def example(self):
+        """Returns a batch of one example, whichever comes first."""
 
     @abc.abstractmethod
     def batches(self):
@@ -86,6 +90,9 @@ class ArrayEpochs(EpochData):
 
     def take(self, order):
         return _gather(self.arrays, order)
+
+    def example(self):
+        return self.take(tf.range(1))
 
     def batches(self):
         size, batch_size = self.num_examples, self.batch_size

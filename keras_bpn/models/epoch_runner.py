@@ -53,8 +53,8 @@ class EpochRunner(keras.callbacks.Callback):
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
 
     def _fitting_steps(self):
-        batch = self.data.take(tf.range(1, dtype=tf.int64))
-        leaves = [a for a in keras.tree.flatten(batch) if a is not None]
+        example = self.data.example()
+        leaves = [a for a in keras.tree.flatten(example) if a is not None]
         size = self.data.batch_size * sum(
             a.shape.num_elements() * a.dtype.size for a in leaves
         )

@@ -49,8 +49,8 @@ def make_arrays(seed=0, size=120, classes=6):
 def make_scenario(**kwargs):
     """Returns three tasks of two classes each."""
     arrays = (make_arrays(0), make_arrays(1, 60))
-    kwargs = {"batch_size": 8, **kwargs}
-    return keras_bpn.scenarios.SplitClasses(arrays, 2, **kwargs)
+    kwargs = {"dataset": arrays, "batch_size": 8, **kwargs}
+    return keras_bpn.scenarios.SplitClasses(classes_per_task=2, **kwargs)
 
 
 def full_state(model):

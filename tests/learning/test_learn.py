@@ -115,6 +115,19 @@ def test_a_network_with_a_head_for_each_task():
     assert history.matrix.average_accuracy() > 0.6
 
 
+def test_heads_whatever_the_order_of_the_data():
+    # The first examples are those of the last task, whose labels a head of the
+    # first has no place for.
+    arrays = tuple(
+        tuple(array[::-1] for array in make_arrays(seed, size))
+        for seed, size in ((0, 120), (1, 60))
+    )
+    scenario = make_scenario(dataset=arrays, multi_head=True)
+    model = build(heads=True)
+    learn(model, scenario, verbose=0)
+    assert model.tasks == tuple(task.name for task in scenario)
+
+
 def test_batch_size_is_that_of_the_scenario_or_the_call():
     steps = []
 
