@@ -3,6 +3,7 @@
 from reproduce import incremental
 from reproduce.comparison import Comparison
 from reproduce.protocols import Protocol
+from reproduce.search import Budget
 
 COMPARISON = Comparison(
     name="incremental-mnist",
@@ -26,5 +27,6 @@ COMPARISON = Comparison(
     ),
     table=incremental.table,
     draw=incremental.draw,
+    budget=Budget(((12, None, 1), (3, None, 2))),
     quick={"num_tasks": 2, "epochs": 1, "train_percent": 5},
 )
