@@ -130,8 +130,7 @@ def oracle_table():
         incremental_cifar10.COMPARISON,
         incremental_cifar100.COMPARISON,
     )
-    results = {c.name: c.results() for c in comparisons}
-    results = {name: r for name, r in results.items() if r}
+    results = {c.name: c.results() for c in comparisons if c.complete}
     methods = dict.fromkeys(m for r in results.values() for m in r)
     rows = []
     for method in methods:

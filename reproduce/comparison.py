@@ -66,6 +66,12 @@ class Comparison:
         """Where results are kept that count."""
         return RESULTS / self.name
 
+    @property
+    def complete(self) -> bool:
+        """Whether all runs are there that count."""
+        runs = RunFile(self.folder / "runs.json").lines
+        return len(runs) == len(self.methods) * self.seeds
+
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--methods",

@@ -86,8 +86,8 @@ def main_table() -> str:
     results = {
         head: module.COMPARISON.results()
         for head, (module, _) in columns.items()
+        if module.COMPARISON.complete
     }
-    results = {head: found for head, found in results.items() if found}
     methods = dict.fromkeys(m for found in results.values() for m in found)
     rows = []
     for method in methods:
@@ -111,10 +111,14 @@ def page() -> str:
     parts = [INTRODUCTION]
     for module, claims_of in SECTIONS:
         comparison = module.COMPARISON
-        results = comparison.results()
-        if not results:
-            continue
         parts.append(f"## {module.__doc__.splitlines()[0].rstrip('.')}\n")
+        if not comparison.complete:
+            parts.append(
+                f"`python -m reproduce {comparison.name}` has not come to its "
+                "end yet.\n"
+            )
+            continue
+        results = comparison.results()
         if claims_of is not None:
             parts.append(
                 claim_table(claims_of(comparison.name, results)) + "\n"
