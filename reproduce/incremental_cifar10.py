@@ -27,7 +27,7 @@ COMPARISON = Comparison(
     ),
     table=incremental.table,
     draw=incremental.draw,
-    budget=Budget(((12, 3, 1), (2, None, 2))),
+    budget=Budget(((10, 2, 1), (2, None, 2))),
     # All patterns of the memories in every step would take hours.
     fixed={
         name: {"memory_batch_size": 32} for name in ("GEM(256)", "GEM(150)")

@@ -29,7 +29,7 @@ COMPARISON = Comparison(
     ),
     table=incremental.table,
     draw=incremental.draw,
-    budget=Budget(((12, 5, 1), (2, None, 2))),
+    budget=Budget(((10, 3, 1), (2, None, 2))),
     # All patterns of nine memories in every step would take hours.
     fixed={
         name: {"memory_batch_size": 32}
