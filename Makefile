@@ -36,7 +36,7 @@ benchmark: $(INSTALLED)
 # Installed anew only when the dependencies changed.
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --constraint constraints.txt --editable ".[test]"
+	$(RUN) -m pip install --quiet --constraint constraints.txt --editable ".[export,test]"
 	touch $(INSTALLED)
 
 clean:

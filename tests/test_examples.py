@@ -11,8 +11,10 @@ import tensorflow as tf
 from matplotlib import pyplot
 
 import keras_bpn
+from tests.helpers import compile_model
 from tests.helpers import make_data
 from tests.helpers import make_model
+from tests.helpers import train_tasks
 from tests.learning.helpers import build
 
 README = pathlib.Path(__file__).parent.parent / "README.md"
@@ -126,3 +128,16 @@ def test_readme_data_of_your_own(tmp_path, monkeypatch, mnist):
     assert [len(scenario) for scenario in made] == [5, 2, 2, 2]
     shapes = [tuple(next(iter(s[0].train))[0].shape[1:]) for s in made]
     assert shapes == [(28, 28, 1), (6,), (6,), (64, 64, 3)]
+
+
+def test_readme_exports(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = train_tasks(compile_model(make_model()), ("birds", "cars"))
+    names = {"model": model, "tf": tf, "x": tf.constant(make_data(size=3)[0])}
+    for code in python_blocks():
+        if "served/" in code:
+            exec(compile(code, "README.md", "exec"), names)
+    assert {path.name for path in tmp_path.rglob("*") if path.suffix} >= {
+        "birds.tflite",
+        "all.onnx",
+    }

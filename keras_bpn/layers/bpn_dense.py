@@ -6,7 +6,9 @@ from keras_bpn.layers.task_bias import OUTPUT_GAIN
 from keras_bpn.layers.task_bias import TaskBias
 from keras_bpn.layers.task_bias import projection_normal
 from keras_bpn.layers.task_keys import TaskKeys
+from keras_bpn.layers.task_scope import folded_weights
 from keras_bpn.layers.task_scope import report_call
+from keras_bpn.layers.task_table import read_rows
 
 _OUTPUT_ACTIVATIONS = (
     keras.activations.linear,
@@ -118,6 +120,9 @@ class BPNDense(keras.layers.Dense):
         super().build(input_shape)
 
     def call(self, inputs, training=None):
+        folded = folded_weights(self)
+        if folded is not None:
+            return self._call_folded(inputs, **folded)
         inputs = self.task_keys.multiply(inputs)
         outputs = ops.matmul(inputs, self.kernel)
         bias = self.bias
@@ -131,6 +136,37 @@ class BPNDense(keras.layers.Dense):
         if bias is not None:
             outputs = ops.add(outputs, bias)
         report_call(self, inputs, outputs)
+        if self.activation is not None:
+            outputs = self.activation(outputs)
+        return outputs
+
+    def folded(self, row):
+        """Returns the weights of a dense layer without tasks that computes
+        what this one does in a mode, to the bit.
+
+        Args:
+            row: Integer, the row of a task that has ended, or 0.
+
+        Returns:
+            Dictionary with the arrays `"kernel"` and `"bias"`; the latter may
+            be `None`.
+        """
+        kernel = ops.convert_to_numpy(self.kernel)
+        key = self.task_keys.key(row)
+        if key is not None:
+            kernel = kernel * key[:, None].astype(kernel.dtype)
+        bias = self.bias
+        if bias is not None:
+            bias = ops.convert_to_numpy(bias)
+        if self.task_bias is not None and self.task_bias.active:
+            units = ops.convert_to_numpy(read_rows(self.task_bias.table, row))
+            bias = units if bias is None else bias + units
+        return {"kernel": kernel, "bias": bias}
+
+    def _call_folded(self, inputs, kernel, bias):
+        outputs = ops.matmul(inputs, ops.cast(kernel, inputs.dtype))
+        if bias is not None:
+            outputs = ops.add(outputs, ops.cast(bias, outputs.dtype))
         if self.activation is not None:
             outputs = self.activation(outputs)
         return outputs

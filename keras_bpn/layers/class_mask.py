@@ -3,6 +3,7 @@ import numpy as np
 from keras import ops
 
 from keras_bpn.layers.task_scope import current_task
+from keras_bpn.layers.task_scope import folded_weights
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.layers.task_table import expand_rows
 from keras_bpn.layers.task_table import read_rows
@@ -81,6 +82,9 @@ class ClassMask(TaskTable):
         return False
 
     def call(self, inputs):
+        folded = folded_weights(self)
+        if folded is not None:
+            return mask_outputs(inputs, folded["mask"])
         task = current_task()
         if task is None:
             return inputs
@@ -90,6 +94,16 @@ class ClassMask(TaskTable):
         # A network without tasks is not restricted.
         mask = ops.logical_or(mask, ops.logical_not(ops.any(seen)))
         return mask_outputs(inputs, mask)
+
+    def folded(self, row):
+        """Returns a dictionary with the array `"mask"`, which is true for the
+        classes that are kept in the mode of a row."""
+        seen = ops.convert_to_numpy(read_rows(self.table, 0))
+        mask = seen
+        if self.classes == "task":
+            mask = ops.convert_to_numpy(read_rows(self.table, row))
+        # A network without tasks is not restricted.
+        return {"mask": mask if seen.any() else np.ones_like(mask)}
 
     def compute_output_shape(self, input_shape):
         return input_shape

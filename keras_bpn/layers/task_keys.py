@@ -5,6 +5,7 @@ from keras import ops
 from keras_bpn.layers.task_scope import current_task
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.layers.task_table import expand_rows
+from keras_bpn.layers.task_table import read_rows
 
 
 @keras.saving.register_keras_serializable("keras_bpn")
@@ -44,6 +45,12 @@ class TaskKeys(TaskTable):
         unkeyed = np.ones((1 if start == 0 else 0, self.width), "int8")
         rows = range(start + len(unkeyed), stop)
         return np.concatenate([unkeyed, draw_keys(self.seed, rows, self.width)])
+
+    def key(self, row):
+        """Returns the key of a row as an array, or `None` if there are none."""
+        if self.seed is None:
+            return None
+        return ops.convert_to_numpy(read_rows(self.table, row))
 
     def multiply(self, inputs):
         """Returns the inputs times the key of the current task."""

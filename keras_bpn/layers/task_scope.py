@@ -10,7 +10,8 @@ ActiveTask.__doc__ = """The rows of the task tables that a forward pass uses.
 Row 0 is the network without any task. `row` is one integer for the whole
 batch, or a vector with one row per example. `open_row` is the row of the task
 in training, whose bias units are still the product of two factors, or -1. In
-a training step both are one and the same object.
+a training step both are one and the same object. `open_row` is `None` where
+only ended tasks are run, so that the factors are not needed at all.
 """
 
 LayerCall = namedtuple("LayerCall", ["layer", "inputs", "outputs"])
@@ -38,6 +39,29 @@ def task_scope(row, open_row):
 def current_task():
     """Returns the `ActiveTask` of the innermost scope, or `None`."""
     return getattr(_state, "task", None)
+
+
+@contextlib.contextmanager
+def folded_scope(weights):
+    """Runs the layers called inside with the weights of one mode.
+
+    Args:
+        weights: Dictionary from the `id` of a layer to what it computes with,
+            by the names that `layer.folded()` gives.
+    """
+    previous = getattr(_state, "folded", None)
+    _state.folded = weights
+    try:
+        yield
+    finally:
+        _state.folded = previous
+
+
+def folded_weights(layer):
+    """Returns what a layer computes with in the innermost `folded_scope`, or
+    `None` outside of one."""
+    weights = getattr(_state, "folded", None)
+    return None if weights is None else weights[id(layer)]
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@ import os
 
 import keras
 
+from keras_bpn.export import export
 from keras_bpn.models import checks
 from keras_bpn.models import model_state
 from keras_bpn.models import storage
@@ -259,6 +260,60 @@ class BPNModel(TaskTrainer):
             )
         with written_beside(path) as temporary:
             super().save(str(temporary), True, zipped, **kwargs)
+
+    def export(
+        self,
+        filepath,
+        format="tf_saved_model",
+        verbose=None,
+        input_signature=None,
+        task=None,
+        overwrite=False,
+        **kwargs,
+    ):
+        """Writes modes of the model for programs that use it.
+
+        What is written needs neither Keras nor `keras_bpn`, takes batches of
+        any size, and gives the outputs of `predict`.
+
+        - One mode, `task="birds"`, is a plain network: its bias units are
+          folded into the biases, its keys into the kernels, and of heads only
+          its own is there.
+        - All modes share the weights. A SavedModel has a signature for each
+          task, and `serving_default`, which takes the inputs and, as `task`,
+          the name of a task, or one for each example. Names of signatures are
+          those of the tasks, made valid (`"0/1"` becomes `task_0_1`);
+          `assets.extra/tasks.json` lists which is which. A LiteRT file has the
+          same signatures but for `serving_default`; an ONNX file takes the
+          names as an input. With `TaskHeads`, what takes names gives outputs
+          as wide as the widest head.
+
+        The file or folder is written beside its target and moved into place.
+
+        Args:
+            filepath: Path of a folder, or of a file that ends in `.tflite` or
+                `.onnx`.
+            format: `"tf_saved_model"`, `"litert"` or `"onnx"`. The latter
+                needs packages that `pip install "keras-bpn[export]"` brings.
+            verbose: Whether to print a line when it is done. `None` does.
+            input_signature: As in `keras.Model.export`.
+            task: Name of the task whose mode to write, a sequence of names for
+                some of the modes, or `None` for those of all tasks that were
+                trained.
+            overwrite: Whether to replace what is there.
+            **kwargs: Attributes of `tf.lite.TFLiteConverter`, such as
+                `optimizations`, or `opset_version` for ONNX.
+        """
+        export(
+            self,
+            filepath,
+            format=format,
+            task=task,
+            overwrite=overwrite,
+            verbose=verbose,
+            signature=input_signature,
+            **kwargs,
+        )
 
     def save_weights(self, filepath, *args, **kwargs):
         """Saves all state, as `keras.Model.save_weights` does.

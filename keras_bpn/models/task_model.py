@@ -202,6 +202,17 @@ class TaskModel(MultiWorkerTrainer):
         with task_scope(row, self._open_row):
             return super().__call__(*args, **kwargs)
 
+    def call_ended(self, row, inputs):
+        """Returns the outputs in the mode of a row, as in use.
+
+        Args:
+            row: Integer or integer tensor, the row of a task that has ended,
+                or one for each example.
+            inputs: As those of the model.
+        """
+        with task_scope(row, None):
+            return super().__call__(inputs, training=False)
+
     # Evaluation and prediction.
 
     def evaluate(
@@ -300,13 +311,13 @@ class TaskModel(MultiWorkerTrainer):
                 steps=steps,
                 callbacks=callbacks,
             )
-            return outputs if mixed else self._trim(outputs)
+            return outputs if mixed else self.trim_outputs(outputs, self.task)
 
-    def _trim(self, outputs):
-        """Leaves out what lies beyond the classes of the task."""
+    def trim_outputs(self, outputs, task):
+        """Leaves out what lies beyond the classes of a task."""
         if len(self.task_heads) != 1 or keras.tree.is_nested(outputs):
             return outputs
-        return outputs[..., : len(self._registry.classes[self.task])]
+        return outputs[..., : len(self._registry.classes[task])]
 
     def predict_step(self, data):
         part, _, _ = keras.utils.unpack_x_y_sample_weight(data)

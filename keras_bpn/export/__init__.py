@@ -1,0 +1,5 @@
+"""Modes of a model for other programs; see `BPNModel.export`."""
+
+from keras_bpn.export.export import export
+
+__all__ = ["export"]
