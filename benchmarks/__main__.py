@@ -19,6 +19,7 @@ BENCHMARKS = (
     "pipelines",
     "hundred_tasks",
     "scale",
+    "serving",
     "devices",
     "peers",
 )

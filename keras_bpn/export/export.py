@@ -4,7 +4,7 @@ import os
 from keras_bpn.export import litert
 from keras_bpn.export import onnx
 from keras_bpn.export import saved_model
-from keras_bpn.export.mode_functions import input_signature
+from keras_bpn.export.signatures import input_signature
 from keras_bpn.models.atomic import written_beside
 
 # By format: what writes it, how its files end, and which packages it needs.

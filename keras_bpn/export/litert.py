@@ -6,10 +6,10 @@ import tempfile
 import keras
 import tensorflow as tf
 
-from keras_bpn.export.mode_functions import bound_function
+from keras_bpn.export.mode_functions import Modes
 from keras_bpn.export.mode_functions import folded_function
-from keras_bpn.export.mode_functions import mode_function
 from keras_bpn.export.signature_names import signature_names
+from keras_bpn.export.signatures import bound_function
 
 
 def write_mode(model, path, task, specs, **options):
@@ -22,7 +22,7 @@ def write_mode(model, path, task, specs, **options):
         specs: Structure of `tf.TensorSpec`, the inputs.
         **options: Attributes of `tf.lite.TFLiteConverter`.
     """
-    function = folded_function(model, model._registry.row(task))
+    function = folded_function(model, task)
     _write(path, {"serving_default": function}, specs, options)
 
 
@@ -36,10 +36,10 @@ def write_modes(model, path, tasks, specs, **options):
         specs: Structure of `tf.TensorSpec`, the inputs.
         **options: Attributes of `tf.lite.TFLiteConverter`.
     """
-    function = mode_function(model, specs)
+    function = Modes(model, tasks).function(specs)
     functions = {
-        name: bound_function(model, function, task)
-        for task, name in signature_names(tasks).items()
+        name: bound_function(model, function, task, row)
+        for row, (task, name) in enumerate(signature_names(tasks).items())
     }
     _write(path, functions, specs, options)
 

@@ -1,46 +1,18 @@
-"""What a model computes in its modes, as TensorFlow functions."""
+"""What a model computes in its modes, as functions of tensors."""
 
-import re
-
-import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bpn.layers.task_scope import folded_scope
-
-# What Keras calls inputs that were given no name.
-_AUTOMATIC = re.compile(r"(input_layer|keras_tensor)(_\d+)?")
+from keras_bpn.layers.task_scope import weights_scope
 
 
-def input_signature(model, given=None):
-    """Returns the inputs of a model as a structure of `tf.TensorSpec`.
-
-    Args:
-        model: `BPNModel`.
-        given: Structure of `keras.InputSpec`, `tf.TensorSpec` or tensors that
-            says otherwise, or `None`.
-    """
-    inputs = keras.tree.flatten(model.input)
-    names = [tensor.name for tensor in inputs]
-    if len(names) == 1 and _AUTOMATIC.fullmatch(names[0]):
-        names = ["inputs"]
-    shapes = [(None, *tensor.shape[1:]) for tensor in inputs]
-    if given is not None:
-        inputs = keras.tree.flatten(given)
-        shapes = [tensor.shape for tensor in inputs]
-        if len(inputs) != len(names):
-            raise ValueError(
-                "Expected `input_signature` to have one entry for each input "
-                f"of the model, {names}. Received: {len(inputs)} entries"
-            )
-    specs = [
-        tf.TensorSpec(shape, tensor.dtype, name=name)
-        for tensor, shape, name in zip(inputs, shapes, names)
-    ]
-    return keras.tree.pack_sequence_as(model.input, specs)
+def layers_with_modes(model):
+    """Returns the layers that compute something else in every mode."""
+    layers = model._flatten_layers(include_self=False)
+    return [layer for layer in layers if hasattr(layer, "mode_weights")]
 
 
-def folded_function(model, row):
+def folded_function(model, task):
     """Returns a function of the inputs that is one mode and nothing else.
 
     Bias units are folded into biases and keys into kernels. It has variables
@@ -48,69 +20,105 @@ def folded_function(model, row):
 
     Args:
         model: `BPNModel`.
-        row: Integer, the row of a task that has ended.
+        task: Name of a task that has ended.
     """
-    weights = {}
-    for layer in model._flatten_layers(include_self=False):
-        if hasattr(layer, "folded"):
-            weights[id(layer)] = {
-                name: _as_weight(value, f"{layer.path}/{name}")
-                for name, value in layer.folded(row).items()
-            }
+    row = model.row_of(task)
+    weights = {
+        id(layer): {
+            name: _as_weight(value, f"{layer.path}/{name}")
+            for name, value in layer.folded_weights(row).items()
+        }
+        for layer in layers_with_modes(model)
+    }
 
     def call(inputs):
-        with folded_scope(weights):
-            return model.call_ended(row, inputs)
+        with weights_scope(weights):
+            return model(inputs, training=False)
 
     return call
 
 
 def _as_weight(value, name):
     """Returns a variable for numbers, and a constant for a mask."""
-    if value is None:
-        return None
-    if np.issubdtype(value.dtype, np.bool_):
-        return tf.constant(value)
-    return tf.Variable(value, trainable=True, name=name)
+    if value is None or value.dtype == "bool":
+        return value
+    return tf.Variable(value, name=name)
 
 
-def mode_function(model, specs, per_example=False):
-    """Returns a TensorFlow function of a row and inputs, all modes in one.
+class Modes:
+    """All modes of a model in one function, with weights that they share.
+
+    What is another in each mode is kept in a table with a row for each task.
+    The vectors of all layers lie side by side, so that a mode is read at once:
+    single reads would take longer than the products of a small network.
 
     Args:
         model: `BPNModel`.
-        specs: Structure of `tf.TensorSpec`, the inputs.
-        per_example: Whether there is a row for each example, not one for all.
+        tasks: Sequence of names of tasks that have ended, in the order of the
+            rows.
     """
-    row = tf.TensorSpec((None,) if per_example else (), "int32", name="row")
 
-    @tf.function(input_signature=[row, specs], autograph=False)
-    def call(row, inputs):
-        return model.call_ended(row, inputs)
+    def __init__(self, model, tasks):
+        self._model = model
+        self._names = {}
+        self._single_tables = {}
+        vectors = {}
+        rows = [model.row_of(task) for task in tasks]
+        for layer in layers_with_modes(model):
+            modes = [layer.mode_weights(row) for row in rows]
+            self._names[id(layer)] = list(modes[0])
+            for name, first in modes[0].items():
+                if first is None:
+                    continue
+                values = np.stack([mode[name] for mode in modes])
+                place = (id(layer), name)
+                if values.ndim == 2:
+                    vectors.setdefault(values.dtype.name, {})[place] = values
+                else:
+                    self._single_tables[place] = _as_table(values, name)
+        self._tables = {
+            name: _as_table(np.concatenate(list(group.values()), 1), name)
+            for name, group in vectors.items()
+        }
+        self._widths = {
+            name: {place: v.shape[1] for place, v in group.items()}
+            for name, group in vectors.items()
+        }
 
-    return call
+    def function(self, specs, per_example=False):
+        """Returns a TensorFlow function of a row and the inputs.
+
+        Args:
+            specs: Structure of `tf.TensorSpec`, the inputs.
+            per_example: Whether there is a row for each example, not one for
+                all.
+        """
+        shape = (None,) if per_example else ()
+        row = tf.TensorSpec(shape, "int32", name="row")
+
+        @tf.function(input_signature=[row, specs], autograph=False)
+        def call(row, inputs):
+            with weights_scope(self._weights(row)):
+                return self._model(inputs, training=False)
+
+        return call
+
+    def _weights(self, row):
+        weights = {
+            layer: dict.fromkeys(names) for layer, names in self._names.items()
+        }
+        for (layer, name), table in self._single_tables.items():
+            weights[layer][name] = tf.gather(table, row)
+        for dtype, widths in self._widths.items():
+            vectors = tf.gather(self._tables[dtype], row)
+            if dtype == "int8":
+                # Keys, which multiply inputs, all at once as well.
+                vectors = tf.cast(vectors, self._model.compute_dtype)
+            parts = tf.split(vectors, list(widths.values()), axis=-1)
+            for (layer, name), part in zip(widths, parts):
+                weights[layer][name] = part
+        return weights
 
 
-def bound_function(model, function, task):
-    """Returns a function of the inputs that calls a `mode_function` for one
-    task. With a head for every task, it gives the outputs of its own."""
-    row = model._registry.row(task)
-
-    def call(inputs):
-        # Of a constant row, a converter would make a copy of all weights with
-        # the keys and bias units of the task in them. None can know that the
-        # size of a batch is not negative.
-        size = tf.shape(keras.tree.flatten(inputs)[0])[0]
-        outputs = function(row + tf.minimum(size, 0), inputs)
-        return model.trim_outputs(outputs, task)
-
-    return call
-
-
-def task_spec(specs):
-    """Returns the `tf.TensorSpec` of the names of tasks beside the inputs."""
-    names = {spec.name for spec in keras.tree.flatten(specs)}
-    name = "task"
-    while name in names:
-        name += "_name"
-    return tf.TensorSpec(None, "string", name=name)
+def _as_table(values, name):
+    return tf.Variable(values, trainable=False, name=f"{name}/modes")

@@ -1,14 +1,17 @@
 """ONNX files of one mode, and of all."""
 
+import contextlib
 import json
+import logging
 import warnings
 
 import keras
 import tensorflow as tf
 
+from keras_bpn.export.mode_functions import Modes
 from keras_bpn.export.mode_functions import folded_function
-from keras_bpn.export.mode_functions import mode_function
-from keras_bpn.export.mode_functions import task_spec
+from keras_bpn.export.signatures import batch_size
+from keras_bpn.export.signatures import task_spec
 
 # A row that no table has, so that an unknown name fails in its first use.
 _NO_ROW = 2**31 - 1
@@ -25,7 +28,7 @@ def write_mode(model, path, task, specs, **options):
         specs: Structure of `tf.TensorSpec`, the inputs.
         **options: As those of `keras.Model.export` with `format="onnx"`.
     """
-    function = folded_function(model, model._registry.row(task))
+    function = folded_function(model, task)
     _write(path, model, [task], function, specs, options)
 
 
@@ -40,17 +43,16 @@ def write_modes(model, path, tasks, specs, **options):
         specs: Structure of `tf.TensorSpec`, the inputs.
         **options: As those of `keras.Model.export` with `format="onnx"`.
     """
-    function = mode_function(model, specs, per_example=True)
+    function = Modes(model, tasks).function(specs, per_example=True)
 
     def call(inputs):
         row, inputs = inputs
-        size = tf.shape(keras.tree.flatten(inputs)[0])[:1]
         # One row broadcasts. Several have to be as many as there are examples.
-        return function(tf.broadcast_to(row, size), inputs)
+        return function(tf.broadcast_to(row, [batch_size(inputs)]), inputs)
 
     rows = tf.TensorSpec((None,), "int32", name=_ROWS)
     _write(path, model, tasks, call, [rows, specs], options)
-    _take_names(path, model, tasks, task_spec(specs).name)
+    _take_names(path, tasks, task_spec(specs).name)
 
 
 def _write(path, model, tasks, function, specs, options):
@@ -59,9 +61,7 @@ def _write(path, model, tasks, function, specs, options):
     network = _Network(function)
     # Nothing is to be built: the weights are those of another model.
     network.built = True
-    with warnings.catch_warnings():
-        # Keras makes tf2onnx run with the names that NumPy has today.
-        warnings.simplefilter("ignore", FutureWarning)
+    with _quiet():
         network.export(
             str(path),
             format="onnx",
@@ -73,6 +73,21 @@ def _write(path, model, tasks, function, specs, options):
     _name_outputs(file.graph, model)
     file.metadata_props.add(key="tasks", value=json.dumps(list(tasks)))
     onnx.save(file, str(path))
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Keeps to itself what Keras, which makes tf2onnx run with the names that
+    NumPy has today, and tf2onnx, about collections of graphs, say."""
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 class _Network(keras.Model):
@@ -104,7 +119,7 @@ def _name_outputs(graph, model):
             dims[0].dim_param = "batch" if value.name != _ROWS else "tasks"
 
 
-def _take_names(path, model, tasks, name):
+def _take_names(path, tasks, name):
     """Puts a look-up of the names of tasks in front of the rows."""
     import onnx
 
@@ -116,7 +131,7 @@ def _take_names(path, model, tasks, name):
         [f"{_ROWS}_found"],
         domain="ai.onnx.ml",
         keys_strings=list(tasks),
-        values_int64s=[model._registry.row(task) for task in tasks],
+        values_int64s=range(len(tasks)),
         default_int64=_NO_ROW,
     )
     cast = onnx.helper.make_node(

@@ -6,11 +6,12 @@ import pathlib
 import keras
 import tensorflow as tf
 
-from keras_bpn.export.mode_functions import bound_function
+from keras_bpn.export.mode_functions import Modes
 from keras_bpn.export.mode_functions import folded_function
-from keras_bpn.export.mode_functions import mode_function
-from keras_bpn.export.mode_functions import task_spec
 from keras_bpn.export.signature_names import signature_names
+from keras_bpn.export.signatures import batch_size
+from keras_bpn.export.signatures import bound_function
+from keras_bpn.export.signatures import task_spec
 
 TASKS_FILE = "assets.extra/tasks.json"
 
@@ -26,8 +27,7 @@ def write_mode(model, path, task, specs):
     """
     archive = keras.export.ExportArchive()
     _track_tables(archive, model)
-    function = folded_function(model, model._registry.row(task))
-    archive.add_endpoint("serve", function, [specs])
+    archive.add_endpoint("serve", folded_function(model, task), [specs])
     archive.write_out(str(path), verbose=False)
     _write_tasks(path, {task: "serving_default"})
 
@@ -44,18 +44,18 @@ def write_modes(model, path, tasks, specs):
     """
     archive = keras.export.ExportArchive()
     _track_tables(archive, model)
-    one = mode_function(model, specs)
-    each = mode_function(model, specs, per_example=True)
-    rows = {task: model._registry.row(task) for task in tasks}
-    table = _row_table(rows)
-    archive.track(table)
+    modes = Modes(model, tasks)
+    one = modes.function(specs)
+    each = modes.function(specs, per_example=True)
     names = signature_names(tasks)
-    for task, name in names.items():
-        function = bound_function(model, one, task)
+    for row, (task, name) in enumerate(names.items()):
+        function = bound_function(model, one, task, row)
         archive.add_endpoint(name, function, [specs])
+    table = _row_table(tasks)
+    archive.track(table)
     archive.add_endpoint(
         "serving_default",
-        _by_name(one, each, table, list(rows)),
+        _by_name(one, each, table, tasks),
         [specs, task_spec(specs)],
     )
     archive.write_out(str(path), verbose=False)
@@ -67,7 +67,7 @@ def _by_name(one, each, table, tasks):
     expected = f"Expected the names of tasks, of [{', '.join(tasks)}]."
 
     def call(inputs, task):
-        size = tf.shape(keras.tree.flatten(inputs)[0])[0]
+        size = batch_size(inputs)
         rows = tf.reshape(table.lookup(task), [-1])
         given = tf.reshape(task, [-1])
         unknown = tf.boolean_mask(given, rows < 0)
@@ -99,11 +99,11 @@ def _by_name(one, each, table, tasks):
     return call
 
 
-def _row_table(rows):
+def _row_table(tasks):
     """Returns a table that maps names to rows, and all others to -1."""
     return tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer(
-            list(rows), list(rows.values()), "string", "int32"
+            list(tasks), list(range(len(tasks))), "string", "int32"
         ),
         default_value=-1,
     )

@@ -6,8 +6,9 @@ from keras_bpn.layers.task_bias import OUTPUT_GAIN
 from keras_bpn.layers.task_bias import TaskBias
 from keras_bpn.layers.task_bias import projection_normal
 from keras_bpn.layers.task_keys import TaskKeys
-from keras_bpn.layers.task_scope import folded_weights
+from keras_bpn.layers.task_scope import given_weights
 from keras_bpn.layers.task_scope import report_call
+from keras_bpn.layers.task_table import expand_rows
 from keras_bpn.layers.task_table import read_rows
 
 _OUTPUT_ACTIVATIONS = (
@@ -120,9 +121,9 @@ class BPNDense(keras.layers.Dense):
         super().build(input_shape)
 
     def call(self, inputs, training=None):
-        folded = folded_weights(self)
-        if folded is not None:
-            return self._call_folded(inputs, **folded)
+        weights = given_weights(self)
+        if weights is not None:
+            return self._call_with(inputs, **weights)
         inputs = self.task_keys.multiply(inputs)
         outputs = ops.matmul(inputs, self.kernel)
         bias = self.bias
@@ -140,7 +141,25 @@ class BPNDense(keras.layers.Dense):
             outputs = self.activation(outputs)
         return outputs
 
-    def folded(self, row):
+    def mode_weights(self, row):
+        """Returns what of the weights is another in every mode.
+
+        Args:
+            row: Integer, the row of a task that has ended, or 0.
+
+        Returns:
+            Dictionary with the array `"bias"`, the shared bias and the bias
+            units together, and the array `"key"`. Both may be `None`.
+        """
+        bias = self.bias
+        if bias is not None:
+            bias = ops.convert_to_numpy(bias)
+        if self.task_bias is not None and self.task_bias.active:
+            units = ops.convert_to_numpy(read_rows(self.task_bias.table, row))
+            bias = units if bias is None else bias + units
+        return {"bias": bias, "key": self.task_keys.key(row)}
+
+    def folded_weights(self, row):
         """Returns the weights of a dense layer without tasks that computes
         what this one does in a mode, to the bit.
 
@@ -151,22 +170,22 @@ class BPNDense(keras.layers.Dense):
             Dictionary with the arrays `"kernel"` and `"bias"`; the latter may
             be `None`.
         """
-        kernel = ops.convert_to_numpy(self.kernel)
-        key = self.task_keys.key(row)
+        weights = self.mode_weights(row)
+        kernel, key = ops.convert_to_numpy(self.kernel), weights["key"]
         if key is not None:
             kernel = kernel * key[:, None].astype(kernel.dtype)
-        bias = self.bias
-        if bias is not None:
-            bias = ops.convert_to_numpy(bias)
-        if self.task_bias is not None and self.task_bias.active:
-            units = ops.convert_to_numpy(read_rows(self.task_bias.table, row))
-            bias = units if bias is None else bias + units
-        return {"kernel": kernel, "bias": bias}
+        return {"kernel": kernel, "bias": weights["bias"]}
 
-    def _call_folded(self, inputs, kernel, bias):
+    def _call_with(self, inputs, bias, key=None, kernel=None):
+        if key is not None:
+            key = expand_rows(ops.cast(key, inputs.dtype), len(inputs.shape))
+            inputs = ops.multiply(inputs, key)
+        kernel = self.kernel if kernel is None else kernel
         outputs = ops.matmul(inputs, ops.cast(kernel, inputs.dtype))
         if bias is not None:
-            outputs = ops.add(outputs, ops.cast(bias, outputs.dtype))
+            bias = ops.cast(bias, outputs.dtype)
+            bias = expand_rows(bias, len(outputs.shape))
+            outputs = ops.add(outputs, bias)
         if self.activation is not None:
             outputs = self.activation(outputs)
         return outputs

@@ -3,7 +3,7 @@ import numpy as np
 from keras import ops
 
 from keras_bpn.layers.task_scope import current_task
-from keras_bpn.layers.task_scope import folded_weights
+from keras_bpn.layers.task_scope import given_weights
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.layers.task_table import expand_rows
 from keras_bpn.layers.task_table import read_rows
@@ -82,9 +82,10 @@ class ClassMask(TaskTable):
         return False
 
     def call(self, inputs):
-        folded = folded_weights(self)
-        if folded is not None:
-            return mask_outputs(inputs, folded["mask"])
+        weights = given_weights(self)
+        if weights is not None:
+            mask = expand_rows(weights["mask"], len(inputs.shape))
+            return mask_outputs(inputs, mask)
         task = current_task()
         if task is None:
             return inputs
@@ -95,7 +96,7 @@ class ClassMask(TaskTable):
         mask = ops.logical_or(mask, ops.logical_not(ops.any(seen)))
         return mask_outputs(inputs, mask)
 
-    def folded(self, row):
+    def mode_weights(self, row):
         """Returns a dictionary with the array `"mask"`, which is true for the
         classes that are kept in the mode of a row."""
         seen = ops.convert_to_numpy(read_rows(self.table, 0))
@@ -104,6 +105,8 @@ class ClassMask(TaskTable):
             mask = ops.convert_to_numpy(read_rows(self.table, row))
         # A network without tasks is not restricted.
         return {"mask": mask if seen.any() else np.ones_like(mask)}
+
+    folded_weights = mode_weights
 
     def compute_output_shape(self, input_shape):
         return input_shape

@@ -168,19 +168,13 @@ class TaskBias(TaskTable):
         task = current_task()
         if task is None or not self._active:
             return bias
-        units = ops.cast(expand_rows(self._units_of(task), ndim), dtype)
-        return units if bias is None else ops.add(bias, units)
-
-    def _units_of(self, task):
-        """Returns the bias units of an `ActiveTask`."""
-        if task.open_row is None:
-            return self.rows_of(task)
         units = ops.matmul(self.perturbation, self.projection)
         units = ops.reshape(units, (self.units,))
-        if task.row is task.open_row:
-            return units
-        is_open = ops.expand_dims(ops.equal(task.row, task.open_row), -1)
-        return ops.where(is_open, units, self.rows_of(task))
+        if task.row is not task.open_row:
+            is_open = ops.expand_dims(ops.equal(task.row, task.open_row), -1)
+            units = ops.where(is_open, units, self.rows_of(task))
+        units = ops.cast(expand_rows(units, ndim), dtype)
+        return units if bias is None else ops.add(bias, units)
 
     def save_own_variables(self, store):
         store["perturbation"] = self.perturbation

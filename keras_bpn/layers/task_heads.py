@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_bpn.layers.class_mask import mask_outputs
 from keras_bpn.layers.task_scope import current_task
-from keras_bpn.layers.task_scope import folded_weights
+from keras_bpn.layers.task_scope import given_weights
 from keras_bpn.layers.task_scope import report_call
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.layers.task_table import expand_rows
@@ -169,24 +169,37 @@ class TaskHeads(TaskTable):
         return ops.cast(head, self.variable_dtype)
 
     def call(self, inputs):
-        folded = folded_weights(self)
-        if folded is not None:
-            return self.activation(self._multiply(inputs, **folded))
+        weights = given_weights(self)
+        if weights is not None:
+            return self._call_with(inputs, **weights)
         task = current_task()
         if task is None or task.row is task.open_row:
             outputs = self._multiply(inputs, self.kernel, self.bias)
         else:
-            heads = self.rows_of(task)
-            if task.open_row is not None:
-                is_open = ops.equal(task.row, task.open_row)[..., None, None]
-                heads = ops.where(is_open, self._open_head(), heads)
+            is_open = ops.equal(task.row, task.open_row)[..., None, None]
+            heads = ops.where(is_open, self._open_head(), self.rows_of(task))
             outputs = self._multiply(inputs, *self._split(heads))
         if task is not None:
             outputs = self._mask(outputs, task.row)
         report_call(self, inputs, outputs)
         return self.activation(outputs)
 
-    def folded(self, row):
+    def mode_weights(self, row):
+        """Returns the head of a task, as wide as the widest.
+
+        Args:
+            row: Integer, the row of a task that has ended.
+
+        Returns:
+            Dictionary with the arrays `"kernel"`, `"bias"`, which may be
+            `None`, and `"mask"`, which is true for the classes of the task.
+        """
+        head = ops.convert_to_numpy(read_rows(self.table, row))
+        kernel, bias = self._split(head)
+        mask = np.arange(self.width) < int(read_rows(self.sizes, row))
+        return {"kernel": kernel, "bias": bias, "mask": mask}
+
+    def folded_weights(self, row):
         """Returns the weights of the dense layer that the head of a task is.
 
         Args:
@@ -196,10 +209,19 @@ class TaskHeads(TaskTable):
             Dictionary with the arrays `"kernel"` and `"bias"`, as wide as the
             task has classes; the latter may be `None`.
         """
-        size = int(read_rows(self.sizes, row))
-        head = ops.convert_to_numpy(read_rows(self.table, row))[:, :size]
-        kernel, bias = (head[:-1], head[-1]) if self.use_bias else (head, None)
-        return {"kernel": kernel, "bias": bias}
+        weights = self.mode_weights(row)
+        mask = weights.pop("mask")
+        return {
+            name: None if value is None else value[..., mask]
+            for name, value in weights.items()
+        }
+
+    def _call_with(self, inputs, kernel, bias, mask=None):
+        outputs = self._multiply(inputs, kernel, bias)
+        if mask is not None:
+            mask = expand_rows(mask, len(outputs.shape))
+            outputs = mask_outputs(outputs, mask)
+        return self.activation(outputs)
 
     def outputs_of(self, inputs, row):
         """Returns the outputs of the stored head of a task.

@@ -10,8 +10,7 @@ ActiveTask.__doc__ = """The rows of the task tables that a forward pass uses.
 Row 0 is the network without any task. `row` is one integer for the whole
 batch, or a vector with one row per example. `open_row` is the row of the task
 in training, whose bias units are still the product of two factors, or -1. In
-a training step both are one and the same object. `open_row` is `None` where
-only ended tasks are run, so that the factors are not needed at all.
+a training step both are one and the same object.
 """
 
 LayerCall = namedtuple("LayerCall", ["layer", "inputs", "outputs"])
@@ -42,25 +41,27 @@ def current_task():
 
 
 @contextlib.contextmanager
-def folded_scope(weights):
-    """Runs the layers called inside with the weights of one mode.
+def weights_scope(weights):
+    """Runs the layers called inside with given weights of a mode, whatever the
+    task.
 
     Args:
-        weights: Dictionary from the `id` of a layer to what it computes with,
-            by the names that `layer.folded()` gives.
+        weights: Dictionary from the `id` of a layer that has `mode_weights()`
+            to a dictionary of tensors: what that method returns, or
+            `folded_weights()`.
     """
-    previous = getattr(_state, "folded", None)
-    _state.folded = weights
+    previous = getattr(_state, "weights", None)
+    _state.weights = weights
     try:
         yield
     finally:
-        _state.folded = previous
+        _state.weights = previous
 
 
-def folded_weights(layer):
-    """Returns what a layer computes with in the innermost `folded_scope`, or
-    `None` outside of one."""
-    weights = getattr(_state, "folded", None)
+def given_weights(layer):
+    """Returns the weights that the innermost `weights_scope` gives to a layer,
+    or `None` outside of one."""
+    weights = getattr(_state, "weights", None)
     return None if weights is None else weights[id(layer)]
 
 

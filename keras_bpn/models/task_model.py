@@ -202,17 +202,6 @@ class TaskModel(MultiWorkerTrainer):
         with task_scope(row, self._open_row):
             return super().__call__(*args, **kwargs)
 
-    def call_ended(self, row, inputs):
-        """Returns the outputs in the mode of a row, as in use.
-
-        Args:
-            row: Integer or integer tensor, the row of a task that has ended,
-                or one for each example.
-            inputs: As those of the model.
-        """
-        with task_scope(row, None):
-            return super().__call__(inputs, training=False)
-
     # Evaluation and prediction.
 
     def evaluate(
@@ -312,6 +301,10 @@ class TaskModel(MultiWorkerTrainer):
                 callbacks=callbacks,
             )
             return outputs if mixed else self.trim_outputs(outputs, self.task)
+
+    def row_of(self, task):
+        """Returns the row of a task in the tables of the layers."""
+        return self._registry.row(task)
 
     def trim_outputs(self, outputs, task):
         """Leaves out what lies beyond the classes of a task."""
