@@ -154,6 +154,7 @@ COMPARISON = Variation(
     methods=tuple(VARIANTS),
     table=table,
     draw=draw,
+    seeds=3,
     quick=BASE.quick,
     base=BASE,
     variants=VARIANTS,

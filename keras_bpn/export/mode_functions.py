@@ -104,19 +104,25 @@ class Modes:
         return call
 
     def _weights(self, row):
+        """Returns the weights of every layer for a row, or for each of some."""
         weights = {
             layer: dict.fromkeys(names) for layer, names in self._names.items()
         }
         for (layer, name), table in self._single_tables.items():
             weights[layer][name] = tf.gather(table, row)
+        # Many examples have few tasks. What they need of the tables is taken
+        # apart before it is spread over the examples, which costs less.
+        each = row.shape.rank > 0
+        if each:
+            row, places = tf.unique(row)
         for dtype, widths in self._widths.items():
             vectors = tf.gather(self._tables[dtype], row)
             if dtype == "int8":
-                # Keys, which multiply inputs, all at once as well.
+                # Keys, which multiply inputs.
                 vectors = tf.cast(vectors, self._model.compute_dtype)
             parts = tf.split(vectors, list(widths.values()), axis=-1)
             for (layer, name), part in zip(widths, parts):
-                weights[layer][name] = part
+                weights[layer][name] = tf.gather(part, places) if each else part
         return weights
 
 

@@ -213,6 +213,11 @@ class SingleTaskModels:
 
     # Files.
 
+    def export(self, filepath, *args, task=None, **kwargs):
+        """Writes the network of one task, as `BPNModel.export` does."""
+        network = self.network(task)
+        network.export(filepath, *args, task=task or self._task, **kwargs)
+
     def save(self, filepath, overwrite=True):
         """Saves all networks to a folder, from which `load()` goes on.
 

@@ -92,6 +92,24 @@ def test_no_variable_of_training_is_saved(tmp_path):
     assert shapes == sorted([*SHAPES[::2], (2, 12 + 9 + 6)])
 
 
+def test_signatures_have_names_shapes_and_types(tmp_path):
+    model = trained()
+    model.export(tmp_path / "all", verbose=False)
+    signatures = tf.saved_model.load(str(tmp_path / "all")).signatures
+    inputs = tf.TensorSpec((None, 6), "float32", name="inputs")
+    task = tf.TensorSpec(None, "string", name="task")
+    expected = {
+        "task_0_1": {"inputs": inputs},
+        "birds": {"inputs": inputs},
+        "serving_default": {"inputs": inputs, "task": task},
+    }
+    assert set(signatures) == set(expected)
+    for name, signature in signatures.items():
+        assert signature.structured_input_signature == ((), expected[name])
+        (output,) = signature.structured_outputs.items()
+        assert output[0] == "output_0" and output[1].shape == (None, 6)
+
+
 def test_names_of_tasks_are_listed(tmp_path):
     model = trained()
     model.export(tmp_path / "all", verbose=False)

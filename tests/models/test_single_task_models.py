@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bpn.consolidation import EWC
 from keras_bpn.models import SingleTaskModels
@@ -145,3 +146,13 @@ def test_weights_go_back_into_networks_that_are_there(tmp_path):
     with pytest.raises(ValueError, match="`SingleTaskModels` wrote"):
         other.load_weights(tmp_path)
     assert other.tasks == ("a", "b", "c")
+
+
+def test_the_network_of_a_task_is_exported(tmp_path):
+    models = train_tasks(made(), "ab")
+    models.export(tmp_path / "a", task="a", verbose=False)
+    x = make_data(0)[0]
+    served = tf.saved_model.load(str(tmp_path / "a")).serve(x)
+    np.testing.assert_array_equal(
+        served, models.predict(x, task="a", verbose=0)
+    )
