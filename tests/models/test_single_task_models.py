@@ -152,7 +152,7 @@ def test_the_network_of_a_task_is_exported(tmp_path):
     models = train_tasks(made(), "ab")
     models.export(tmp_path / "a", task="a", verbose=False)
     x = make_data(0)[0]
-    served = tf.saved_model.load(str(tmp_path / "a")).serve(x)
+    served = tf.saved_model.load(str(tmp_path / "a"))
     np.testing.assert_array_equal(
-        served, models.predict(x, task="a", verbose=0)
+        served.serve(x), models.predict(x, task="a", verbose=0)
     )
