@@ -14,6 +14,7 @@ if _keras.backend.backend() != "tensorflow":
         f"{_keras.backend.backend()}"
     )
 
+from keras_bpn import applications  # noqa: E402
 from keras_bpn import consolidation  # noqa: E402
 from keras_bpn import evaluation  # noqa: E402
 from keras_bpn import layers  # noqa: E402
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BPNModel",
+    "applications",
     "consolidation",
     "evaluation",
     "layers",

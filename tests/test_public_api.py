@@ -7,6 +7,7 @@ import pytest
 PUBLIC = {
     "keras_bpn": [
         "BPNModel",
+        "applications",
         "consolidation",
         "evaluation",
         "layers",
@@ -16,6 +17,7 @@ PUBLIC = {
         "plots",
         "scenarios",
     ],
+    "keras_bpn.applications": ["AlexNet", "alexnet"],
     "keras_bpn.consolidation": [
         "Combination",
         "Consolidation",
