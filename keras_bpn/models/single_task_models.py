@@ -1,3 +1,4 @@
+import copy
 import json
 import pathlib
 
@@ -141,7 +142,7 @@ class SingleTaskModels:
             raise ValueError("Expected `compile()` to be called before `fit()`")
         task = self.open_task if task is None else task
         self._registry.check_trainable(task)
-        state, networks = self._registry.get_state(), dict(self._networks)
+        registry, networks = copy.deepcopy(self._registry), dict(self._networks)
         mode = self._task
         network = self._networks.get(task, self._next)
         if task not in self._registry:
@@ -156,8 +157,8 @@ class SingleTaskModels:
         except BaseException:
             if network._registry.is_new(task):
                 # Not a single step was taken.
-                self._registry.set_state(state)
-                self._networks, self._task = networks, mode
+                self._registry, self._networks = registry, networks
+                self._task = mode
             elif network is self._next:
                 self._make_next()
             raise
@@ -283,7 +284,11 @@ class SingleTaskModels:
 
     def _write(self, path, write):
         path.mkdir(parents=True)
-        state = {"tasks": self._registry.get_state(), "task": self._task}
+        state = {
+            "tasks": self._registry.get_state(),
+            "task": self._task,
+            **self._registry.get_records(),
+        }
         (path / _TASKS_FILE).write_text(json.dumps(state))
         for i, network in enumerate(self._networks.values()):
             write(network, path / str(i))
@@ -297,7 +302,7 @@ class SingleTaskModels:
             )
         state = json.loads((path / _TASKS_FILE).read_text())
         registry = TaskRegistry()
-        registry.set_state(state["tasks"])
+        registry.set_state(state["tasks"], records=state)
         networks = {
             task: read(path / str(i)) for i, task in enumerate(registry.names)
         }
