@@ -1,3 +1,4 @@
+import contextlib
 import copy
 import json
 import pathlib
@@ -107,6 +108,42 @@ class SingleTaskModels:
         self._registry.add(name)
         self._networks[name] = self._next
         self._make_next()
+
+    def rename_task(self, name, new_name):
+        """As `BPNModel.rename_task`."""
+        self._registry.check_name(name)
+        self._registry.row(name)
+        self._registry.check_new_name(new_name)
+        self._networks[name].rename_task(name, new_name)
+        self._registry.rename(name, new_name)
+        # In the order of the registry.
+        networks = self._networks.items()
+        self._networks = {
+            new_name if task == name else task: network
+            for task, network in networks
+        }
+        if self._task == name:
+            self._task = new_name
+
+    def remove_task(self, name):
+        """Removes a task and its network; as `BPNModel.remove_task`."""
+        self._registry.check_not_open(name)
+        self._registry.remove(name)
+        del self._networks[name]
+        if self._task == name:
+            self._task = None
+
+    @contextlib.contextmanager
+    def mode(self, task):
+        """As `BPNModel.mode`."""
+        self._registry.row(task)
+        before = self._networks.get(self._task)
+        self._task = task
+        try:
+            yield self
+        finally:
+            names = {id(n): name for name, n in self._networks.items()}
+            self._task = names.get(id(before))
 
     def _make_next(self):
         """Makes the network of a task to come."""

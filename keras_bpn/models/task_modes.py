@@ -13,9 +13,9 @@ from keras_bpn.models.task_model import TaskModel
 class TaskModes(TaskModel):
     """A functional model whose modes are things to handle by their names.
 
-    This is the part of `BPNModel` that copies, renames, removes, combines,
-    saves and loads single modes. None of this changes another one, or traces a
-    function again, but where a table is full.
+    This is the part of `BPNModel` that copies, renames, removes and combines
+    single modes. None of this changes another one, or traces a function again,
+    but where a table is full.
     """
 
     @contextlib.contextmanager
@@ -107,14 +107,8 @@ class TaskModes(TaskModel):
 
         >>> model.remove_task("birds")
         """
-        self._registry.check_name(name)
+        self._registry.check_not_open(name)
         row = self._registry.row(name)
-        if name == self.open_task:
-            raise ValueError(
-                "Expected a task that is not open. End it with "
-                "`model.consolidate(x, y)` first. "
-                f"Received: name={name!r}, the open task"
-            )
         if self.consolidation is not None:
             self.consolidation.remove_task(self, name)
         self._clear_row(name)

@@ -84,16 +84,20 @@ class TaskRegistry:
                 f"Received: name={name!r}; tasks are {list(self.names)}"
             )
 
-    def check_ended(self, name):
-        """Raises unless a task is there and has ended."""
+    def check_not_open(self, name):
+        """Raises unless a task is there and is not open."""
         self.check_name(name)
         self.row(name)
         if self.state(name) == OPEN:
             raise ValueError(
-                "Expected a task that has ended. End it with "
+                "Expected a task that is not open. End it with "
                 f"`model.consolidate(x, y)` first. Received: task={name!r}, "
                 "which is open"
             )
+
+    def check_ended(self, name):
+        """Raises unless a task is there and has ended."""
+        self.check_not_open(name)
         if self.state(name) == NEW:
             raise ValueError(
                 "Expected a task that has ended. Train it with `fit(x, y, "
