@@ -37,7 +37,8 @@ class TaskFiles(TaskModes):
         network. A warning says how far the shared weights are from those of
         the model that the task was saved from, as an estimate from sketches of
         both. Methods that keep something of each task by itself, such as `GEM`
-        and `LwF`, have nothing of a loaded one.
+        and `LwF`, have nothing of a loaded one. A model that is to be trained
+        further is compiled first.
 
         Args:
             path: Path of the file.
