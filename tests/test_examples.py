@@ -51,6 +51,34 @@ def test_docstring_examples(documented):
     assert results.failed == 0
 
 
+def documented_methods():
+    for name in dir(keras_bpn.BPNModel):
+        documented = getattr(keras_bpn.BPNModel, name)
+        module = getattr(documented, "__module__", None) or ""
+        if module.startswith("keras_bpn.") and ">>> " in (
+            documented.__doc__ or ""
+        ):
+            yield documented
+
+
+@pytest.fixture(scope="module")
+def file_of_a_model(tmp_path_factory):
+    model = train_tasks(compile_model(make_model()), ["birds", "fish"])
+    path = tmp_path_factory.mktemp("model") / "model.keras"
+    model.save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "documented", list(documented_methods()), ids=lambda d: d.__name__
+)
+def test_method_examples(documented, file_of_a_model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"np": np, "model": keras.models.load_model(file_of_a_model)}
+    (test,) = doctest.DocTestFinder(recurse=False).find(documented, globs=names)
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
 def python_blocks():
     return re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
 
@@ -100,6 +128,21 @@ def test_readme_task_sequence(tmp_path, monkeypatch, capsys):
         "digits.csv",
         "digits.png",
     }
+
+
+def test_readme_modes_by_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (code,) = [b for b in python_blocks() if "load_task" in b]
+    names = ["0/1", "2/3", "4/5"]
+    model = train_tasks(compile_model(make_model()), names, epochs=1)
+    x, y = make_data()
+    other = compile_model(make_model())
+    other.set_weights(model.get_weights())
+    names = {"model": model, "other_model": other, "x": x, "y": y}
+    exec(compile(code, "README.md", "exec"), names)
+    assert model.tasks == ("4/5", "small digits", "between")
+    assert other.tasks == ("small digits",)
+    assert [path.name for path in tmp_path.iterdir()] == ["small.safetensors"]
 
 
 @pytest.mark.data

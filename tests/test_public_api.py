@@ -50,7 +50,12 @@ PUBLIC = {
         "TaskKeys",
     ],
     "keras_bpn.methods": ["build", "get", "names"],
-    "keras_bpn.models": ["BPNModel", "SingleTaskModels", "Storage"],
+    "keras_bpn.models": [
+        "BPNModel",
+        "SingleTaskModels",
+        "Storage",
+        "TaskSummary",
+    ],
     "keras_bpn.plots": [
         "accuracy_by_group",
         "accuracy_matrix",

@@ -114,6 +114,18 @@ class Combination(Consolidation):
                     variable.assign(before[name])
             raise
 
+    def rename_task(self, model, name, new_name):
+        for member in self.consolidations:
+            member.rename_task(model, name, new_name)
+
+    def copy_task(self, model, name, new_name):
+        for member in self.consolidations:
+            member.copy_task(model, name, new_name)
+
+    def remove_task(self, model, name):
+        for member in self.consolidations:
+            member.remove_task(model, name)
+
     def storage(self, model):
         parts = {}
         for member in self.consolidations:

@@ -14,16 +14,19 @@ class Consolidation:
       `adjust_gradients(model, gradients)` and, once the weights are updated,
       `after_update(model, task_gradients)`;
     - `end_task(model, task, data)` when the task ends, in its mode and before
-      its bias units are folded.
+      its bias units are folded;
+    - `rename_task(model, name, new_name)`, `copy_task(model, name, new_name)`
+      and `remove_task(model, name)` from the model's methods of these names.
 
     `data` is iterated over in batches `(x, y, sample_weight)`. A method that
     reads it in `end_task` sets `needs_data = True`.
 
     State is kept in variables from `add_variable()`, which the model saves and
     restores. Variables that come with each task have names that start with one
-    of the prefixes in `growing`. A method is a Keras object: it is registered
-    under the package `"keras_bpn"` or the user's own, and `get_config()`
-    returns the arguments of its constructor.
+    of the prefixes in `growing`, such as `"memory/"`, and go on with a number
+    that counts the tasks from 0, as `"memory/0/labels"`. A method is a Keras
+    object: it is registered under the package `"keras_bpn"` or the user's own,
+    and `get_config()` returns the arguments of its constructor.
     """
 
     needs_data = False
@@ -87,6 +90,20 @@ class Consolidation:
 
     def end_task(self, model, task, data):
         """Called when a task ends."""
+
+    # What is kept about all tasks together stays as it is where tasks come and
+    # go: importances, anchors and merged weights protect what was learned, also
+    # under another name. Methods that keep something for each task by itself
+    # override these.
+
+    def rename_task(self, model, name, new_name):
+        """Called before a task is renamed."""
+
+    def copy_task(self, model, name, new_name):
+        """Called when an ended task was copied."""
+
+    def remove_task(self, model, name):
+        """Called before a task, which is not open, is removed."""
 
     def storage(self, model):
         """Returns the bytes that each task adds to what has to be stored.
@@ -163,6 +180,24 @@ class Consolidation:
     def _grows(self, name):
         """Whether a variable came with a task."""
         return name.startswith(tuple(self.growing))
+
+    def remove_growing(self, number):
+        """Deletes the variables that came with a task. Those of later tasks
+        move up.
+
+        Args:
+            number: Integer, counts the tasks from 0.
+        """
+        kept = {}
+        for name, variable in self._variables.items():
+            if self._grows(name):
+                prefix, place, *rest = name.split("/")
+                if int(place) == number:
+                    continue
+                place = int(place) - (int(place) > number)
+                name = "/".join([prefix, str(place), *rest])
+            kept[name] = variable
+        self._variables = kept
 
     # Compiled functions.
 

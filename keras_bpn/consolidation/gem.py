@@ -44,6 +44,10 @@ class GEM(Consolidation):
     A step costs one more forward and backward pass for every task that has
     ended. `memory_batch_size` bounds the size of these passes.
 
+    `model.remove_task()` drops the memory of a task. A copy of a task is
+    protected by the memory of the task that it is a copy of, while that is
+    there. Tasks that were combined or loaded have no memory.
+
     Args:
         memory_per_class: Positive integer, how many examples of each class of
             a task are kept, drawn at random when the task ends. Of a class
@@ -190,18 +194,33 @@ class GEM(Consolidation):
             )
         leaves = keras.tree.flatten(x)
         places = keras.tree.pack_sequence_as(x, list(range(len(leaves))))
-        record = json.dumps({"task": task, "inputs": places})
         for j, leaf in enumerate(leaves):
             self.add_variable(f"memory/{number}/inputs/{j}", leaf)
         self.add_variable(f"memory/{number}/labels", y)
-        self.add_variable(
-            f"memory/{number}/record",
-            np.frombuffer(record.encode(), "uint8"),
-        )
-        self._records.append(json.loads(record))
+        self._records.append(None)
+        self._set_record(number, {"task": task, "inputs": places})
         # A traced training step goes over the memories that there were when
         # it was traced.
         model._forget_functions()
+
+    def _set_record(self, number, record):
+        text = json.dumps(record)
+        self.add_variable(
+            f"memory/{number}/record", np.frombuffer(text.encode(), "uint8")
+        )
+        self._records[number] = json.loads(text)
+
+    def rename_task(self, model, name, new_name):
+        for number, record in enumerate(self._records):
+            if record["task"] == name:
+                self._set_record(number, {**record, "task": new_name})
+
+    def remove_task(self, model, name):
+        tasks = [record["task"] for record in self._records]
+        if name in tasks:
+            self.remove_growing(tasks.index(name))
+            del self._records[tasks.index(name)]
+            model._forget_functions()
 
     def set_state(self, state):
         super().set_state(state)

@@ -37,6 +37,11 @@ class LwF(Consolidation):
     The model has one output, logits or probabilities, and is compiled with a
     (sparse) categorical crossentropy.
 
+    `model.remove_task()` drops the term of a task. In a network with one head
+    the classes of a task count as those of later ones, and stay with these. A
+    copy of a task is protected by the term of the task that it is a copy of,
+    while that is there. Tasks that were combined or loaded have no term.
+
     Args:
         strength: Number of at least 0, the factor lambda of the paper.
         temperature: Positive number, `T`. Defaults to the paper's 2.
@@ -190,6 +195,14 @@ class LwF(Consolidation):
         # The next task starts like this. One that cannot be started then
         # changes nothing.
         self._restart(model)
+
+    def remove_task(self, model, name):
+        rows = [task.row for task in self._old_tasks()]
+        row = model._registry.row(name)
+        if row in rows:
+            self.remove_growing(rows.index(row))
+            # The number of terms is part of the compiled step.
+            model._forget_training()
 
     def _classes_of(self, model, task, data):
         classes = model.task_classes.get(task) or data.classes()

@@ -7,6 +7,7 @@ from keras import ops
 from keras_bpn.layers.task_scope import current_task
 from keras_bpn.layers.task_table import TaskTable
 from keras_bpn.layers.task_table import expand_rows
+from keras_bpn.layers.task_table import read_rows
 from keras_bpn.layers.task_table import reseed
 from keras_bpn.layers.task_table import write_rows
 
@@ -43,8 +44,8 @@ class TaskBias(TaskTable):
     and more there lost the first task in some runs or all; a third kept it.
     Hence 10 here, and a third in `BPNDense` layers that give outputs.
 
-    A pair is drawn from the layer's seed and the row of the task alone, so
-    that training that was stopped and resumed draws the same one.
+    A pair is drawn from the layer's seed and the serial number of the task
+    alone, so that training that was stopped and resumed draws the same one.
 
     Args:
         units: Positive integer, the number of bias units.
@@ -139,7 +140,7 @@ class TaskBias(TaskTable):
         for i, (variable, initializer) in enumerate(
             zip(self.factors, initializers)
         ):
-            initializer = reseed(initializer, self.seed, row, i)
+            initializer = reseed(initializer, self.seed, self.serial(row), i)
             variable.assign(initializer(variable.shape, variable.dtype))
 
     def fold(self, row):
@@ -148,6 +149,18 @@ class TaskBias(TaskTable):
             product = ops.matmul(self.perturbation, self.projection)
             write_rows(self.table, row, product[0])
         self.discard()
+
+    def clear(self, row):
+        super().clear(row)
+        write_rows(self.table, row, self.initial_rows(row, row + 1)[0])
+
+    def read_row(self, row):
+        if not self._active:
+            return None
+        return ops.convert_to_numpy(read_rows(self.table, row))
+
+    def write_row(self, row, values):
+        write_rows(self.table, row, values)
 
     def bytes_per_task(self):
         if not self._active:

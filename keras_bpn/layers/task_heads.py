@@ -144,13 +144,26 @@ class TaskHeads(TaskTable):
         write_rows(self.sizes, list(classes), sizes)
         return added > 0
 
+    def clear(self, row):
+        super().clear(row)
+        self.set_classes({row: ()})
+        write_rows(self.table, row, self.initial_rows(row, row + 1)[0])
+
+    def read_row(self, row):
+        size = int(read_rows(self.sizes, row))
+        return ops.convert_to_numpy(read_rows(self.table, row))[:, :size]
+
+    def write_row(self, row, values):
+        missing = self.width - values.shape[-1]
+        write_rows(self.table, row, np.pad(values, ((0, 0), (0, missing))))
+
     def draw(self, row):
         size = int(read_rows(self.sizes, row))
         initializers = (self.kernel_initializer, self.bias_initializer)
         for i, (variable, initializer) in enumerate(
             zip(self.factors, initializers)
         ):
-            initializer = reseed(initializer, self.seed, row, i)
+            initializer = reseed(initializer, self.seed, self.serial(row), i)
             # Drawn for the head alone: its scale depends on its size.
             shape = (*variable.shape[:-1], size)
             values = ops.convert_to_numpy(initializer(shape, variable.dtype))

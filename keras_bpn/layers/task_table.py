@@ -8,7 +8,10 @@ INITIAL_CAPACITY = 8
 class TaskTable(keras.layers.Layer):
     """Base of the components that keep one row of numbers per task.
 
-    Row 0 belongs to the network without a task, row `t` to the `t`-th task.
+    Row 0 belongs to the network without a task, every other to one task. What
+    is drawn at random for a task is drawn from its serial number, which is that
+    of its row unless the row was another task's before.
+
     The table is one variable, so that a mode is an integer and switching modes
     retraces nothing. Rows are read by `read_rows()` and written by
     `write_rows()`, whose cost does not depend on how many there are. The table
@@ -26,6 +29,8 @@ class TaskTable(keras.layers.Layer):
         super().__init__(**kwargs)
         self.capacity = INITIAL_CAPACITY
         self.table = None
+        # Of the rows where they are not the number of the row.
+        self._serials = {}
 
     def initial_rows(self, start, stop):
         """Returns rows `start` to `stop` as they are before any training."""
@@ -51,6 +56,38 @@ class TaskTable(keras.layers.Layer):
         """Returns the rows of an `ActiveTask`, of shape `(width,)` or
         `(batch, width)`."""
         return read_rows(self.table, task.row)
+
+    # Whose rows they are.
+
+    def serial(self, row):
+        """Returns the serial number of the task of a row."""
+        return self._serials.get(row, row)
+
+    def set_serials(self, serials):
+        """Gives all rows to the tasks with these serial numbers.
+
+        Args:
+            serials: Dictionary from rows to serial numbers. Those left out are
+                the numbers of the rows.
+        """
+        self._serials = dict(serials)
+
+    def give_row(self, row, serial):
+        """Gives a row, which is clear, to the task with a serial number."""
+        self._serials[row] = serial
+
+    def clear(self, row):
+        """Makes a row what it was before it was given to a task."""
+        self._serials.pop(row, None)
+
+    # What a row holds, for those that keep what was learned in it.
+
+    def read_row(self, row):
+        """Returns what was learned for the task of a row, or `None`."""
+        return None
+
+    def write_row(self, row, values):
+        """Writes what `read_row()` returned, of a task with as many classes."""
 
     # What a task goes through. Components override what concerns them.
 

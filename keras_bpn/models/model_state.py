@@ -4,19 +4,31 @@ import json
 
 import numpy as np
 
+from keras_bpn.layers.task_keys import TaskKeys
 from keras_bpn.models import checks
 from keras_bpn.models.seeds import seeded_methods
 
-FORMAT = 1
+# Format 2 is written where rows, serial numbers or keys do not just count. A
+# program that knows format 1 alone would mistake one task for another.
+FORMATS = (1, 2)
 _CONSOLIDATION = "consolidation:"
 _SEED = "seed:"
+# How many times as many rows as are taken there may be.
+_ROOM = 4
 
 
 def save_state(model, store):
     """Writes the state of a `BPNModel` to a store of named arrays."""
+    rows = _rows_of(model)
+    counts = not rows and not any(
+        isinstance(table, TaskKeys) and table.has_other_origins
+        for table in model.task_tables
+    )
     state = {
-        "format": FORMAT,
+        "format": 1 if counts else 2,
         "tasks": model._registry.get_state(),
+        **rows,
+        **model._registry.get_records(),
         "classes": model.task_classes,
         "task": model.task,
         "capacity": model._capacity,
@@ -59,7 +71,7 @@ def load_state(model, store):
                 f"compiled with `consolidation={saved}`"
             )
     known = [model._registry.row(name) for name in model.task_classes]
-    model._registry.set_state(state["tasks"])
+    model._registry.set_state(state["tasks"], rows=state, records=state)
     model._registry.classes = {}
     model._mode.assign(0)
     if known:
@@ -69,7 +81,14 @@ def load_state(model, store):
     model._lost_consolidation = saved if model.consolidation is None else None
     model._shuffle_seed = int(state["shuffle_seed"])
     model._epochs = int(state["epochs"])
-    model._reserve(max(state["capacity"], len(state["tasks"])))
+    model._reserve(max(state["capacity"], _num_rows(state)))
+    serials = {
+        model._registry.row(name): model._registry.serial(name)
+        for name in model.tasks
+    }
+    serials = {row: serial for row, serial in serials.items() if row != serial}
+    for table in model.task_tables:
+        table.set_serials(serials)
     if state["classes"]:
         model._set_classes(
             {n: checks.as_classes(c) for n, c in state["classes"].items()}
@@ -101,21 +120,37 @@ def _read(store):
             "Expected the entry 'state' of the file to be readable. "
             f"Received: {error}"
         ) from error
-    if state.get("format") != FORMAT:
+    if state.get("format") not in FORMATS:
         raise ValueError(
-            f"Expected a file of format {FORMAT}. Received: format="
-            f"{state.get('format')}. A newer version of keras_bpn may have "
-            "written it"
+            f"Expected a file of one of the formats {FORMATS}. Received: "
+            f"format={state.get('format')}. A newer version of keras_bpn may "
+            "have written it"
         )
     capacity = state["capacity"]
     if not isinstance(capacity, int) or not (
-        0 < capacity <= max(8, 4 * len(state["tasks"]))
+        0 < capacity <= max(8, _ROOM * _num_rows(state))
     ):
         raise ValueError(
             "Expected the capacity of the task tables to fit the number of "
-            f"tasks, {len(state['tasks'])}. Received: capacity={capacity}"
+            f"rows, {_num_rows(state)}. Received: capacity={capacity}"
         )
     return state
+
+
+def _rows_of(model):
+    """Returns rows and serial numbers, as far as they do not just count."""
+    state = model._registry.get_rows()
+    rows = state.get("rows", list(range(len(model.tasks))))
+    # Tables stay as large as they are when tasks are removed. A file that
+    # makes large ones has to be large itself.
+    missing = -(-model._capacity // _ROOM) - len(rows)
+    if missing > 0 and model._capacity > 8:
+        state["rows"] = rows + missing * [None]
+    return state
+
+
+def _num_rows(state):
+    return len(state.get("rows", state["tasks"]))
 
 
 def _seed_generator_states(model):

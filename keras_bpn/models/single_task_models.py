@@ -1,3 +1,5 @@
+import contextlib
+import copy
 import json
 import pathlib
 
@@ -107,6 +109,42 @@ class SingleTaskModels:
         self._networks[name] = self._next
         self._make_next()
 
+    def rename_task(self, name, new_name):
+        """As `BPNModel.rename_task`."""
+        self._registry.check_name(name)
+        self._registry.row(name)
+        self._registry.check_new_name(new_name)
+        self._networks[name].rename_task(name, new_name)
+        self._registry.rename(name, new_name)
+        # In the order of the registry.
+        networks = self._networks.items()
+        self._networks = {
+            new_name if task == name else task: network
+            for task, network in networks
+        }
+        if self._task == name:
+            self._task = new_name
+
+    def remove_task(self, name):
+        """Removes a task and its network; as `BPNModel.remove_task`."""
+        self._registry.check_not_open(name)
+        self._registry.remove(name)
+        del self._networks[name]
+        if self._task == name:
+            self._task = None
+
+    @contextlib.contextmanager
+    def mode(self, task):
+        """As `BPNModel.mode`."""
+        self._registry.row(task)
+        before = self._networks.get(self._task)
+        self._task = task
+        try:
+            yield self
+        finally:
+            names = {id(n): name for name, n in self._networks.items()}
+            self._task = names.get(id(before))
+
     def _make_next(self):
         """Makes the network of a task to come."""
         self._next = self.make_model()
@@ -141,7 +179,7 @@ class SingleTaskModels:
             raise ValueError("Expected `compile()` to be called before `fit()`")
         task = self.open_task if task is None else task
         self._registry.check_trainable(task)
-        state, networks = self._registry.get_state(), dict(self._networks)
+        registry, networks = copy.deepcopy(self._registry), dict(self._networks)
         mode = self._task
         network = self._networks.get(task, self._next)
         if task not in self._registry:
@@ -156,8 +194,8 @@ class SingleTaskModels:
         except BaseException:
             if network._registry.is_new(task):
                 # Not a single step was taken.
-                self._registry.set_state(state)
-                self._networks, self._task = networks, mode
+                self._registry, self._networks = registry, networks
+                self._task = mode
             elif network is self._next:
                 self._make_next()
             raise
@@ -288,7 +326,11 @@ class SingleTaskModels:
 
     def _write(self, path, write):
         path.mkdir(parents=True)
-        state = {"tasks": self._registry.get_state(), "task": self._task}
+        state = {
+            "tasks": self._registry.get_state(),
+            "task": self._task,
+            **self._registry.get_records(),
+        }
         (path / _TASKS_FILE).write_text(json.dumps(state))
         for i, network in enumerate(self._networks.values()):
             write(network, path / str(i))
@@ -302,7 +344,7 @@ class SingleTaskModels:
             )
         state = json.loads((path / _TASKS_FILE).read_text())
         registry = TaskRegistry()
-        registry.set_state(state["tasks"])
+        registry.set_state(state["tasks"], records=state)
         networks = {
             task: read(path / str(i)) for i, task in enumerate(registry.names)
         }

@@ -16,12 +16,12 @@ from keras_bpn.models.replicas import without_filling
 from keras_bpn.models.step_guard import StepGuard
 from keras_bpn.models.step_loop import StepLoop
 from keras_bpn.models.task_data import TaskData
-from keras_bpn.models.task_model import TaskModel
+from keras_bpn.models.task_files import TaskFiles
 from keras_bpn.models.train_loop import TrainLoop
 from keras_bpn.models.update import update_weights
 
 
-class StepTrainer(TaskModel):
+class StepTrainer(TaskFiles):
     """A functional model that takes training steps on its open task.
 
     This is the part of `BPNModel` that knows what a step is, and how many of

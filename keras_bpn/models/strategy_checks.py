@@ -174,7 +174,9 @@ def _check_same_task(model, task, data):
         strategy,
         {
             "task": repr(task),
-            "earlier tasks": str(model._registry.get_state()),
+            "earlier tasks": str(
+                (model._registry.get_state(), model._registry.get_rows())
+            ),
             "number of epochs so far": str(model._epochs),
             "data": _describe(data),
         },

@@ -22,6 +22,15 @@ from keras_bpn.models.workers import variable_scope
 # Keys under which a mixed batch travels through `predict`.
 _INPUTS, _ROWS = "keras_bpn_inputs", "keras_bpn_rows"
 
+# Names of the metrics that are the accuracy of a task.
+_ACCURACIES = (
+    "accuracy",
+    "acc",
+    "sparse_categorical_accuracy",
+    "categorical_accuracy",
+    "binary_accuracy",
+)
+
 
 class TaskModel(MultiWorkerTrainer):
     """A functional model that knows its tasks and switches between them.
@@ -131,10 +140,28 @@ class TaskModel(MultiWorkerTrainer):
         if classes is not None:
             classes = check_task_classes(self, name, classes)
         self._registry.add(name)
-        if len(self._registry) > self._capacity:
+        row, serial = self._registry.row(name), self._registry.serial(name)
+        if row > self._capacity:
             self._reserve(2 * self._capacity)
+        if serial != row:
+            for table in self.task_tables:
+                table.give_row(row, serial)
         if classes is not None:
             self._set_classes({name: classes})
+
+    def _clear_row(self, name):
+        """Makes the row of a task what it was before it was given to it."""
+        if name in self._registry.classes:
+            self._set_classes({name: ()})
+        row = self._registry.row(name)
+        for table in self.task_tables:
+            table.clear(row)
+
+    def _take_back_tasks(self, size):
+        """Takes back the last tasks that were added, but for `size` tasks."""
+        for name in self.tasks[size:]:
+            self._clear_row(name)
+        self._registry.truncate(size)
 
     def _set_classes(self, classes):
         """Takes note of the labels of tasks, given by their names."""
@@ -239,7 +266,7 @@ class TaskModel(MultiWorkerTrainer):
             callbacks, verbose = with_progress(
                 f"Task '{self.task}'", verbose, callbacks
             )
-            return super().evaluate(
+            results = super().evaluate(
                 **data,
                 verbose=verbose,
                 steps=steps,
@@ -247,6 +274,18 @@ class TaskModel(MultiWorkerTrainer):
                 return_dict=return_dict,
                 **kwargs,
             )
+            if task is not None:
+                self._note_accuracy(task)
+            return results
+
+    def _note_accuracy(self, task):
+        """Takes note of the accuracy that was measured just now."""
+        results = self.get_metrics_result()
+        for name in _ACCURACIES:
+            if name in results:
+                accuracy = float(ops.convert_to_numpy(results[name]))
+                self._registry.set_accuracy(task, accuracy)
+                return
 
     @contextlib.contextmanager
     def _test_data(self, data, steps, callbacks):

@@ -191,7 +191,7 @@ class TaskTrainer(StepTrainer):
             if first_step in (None, int(self.optimizer.iterations.numpy())):
                 if not is_open:
                     self._cancel_task(task, known)
-                self._registry.truncate(size)
+                self._take_back_tasks(size)
                 self._mode.assign(mode)
                 self._mark_open_row()
             raise

@@ -72,6 +72,30 @@ def save_and_load(strategy, model, on_one_device):
     return cases.differences(*results)
 
 
+def named_modes(strategy, model):
+    """Returns how far modes are from before others came and went."""
+    x, _ = cases.data(model, 0)
+
+    def predictions(*names):
+        return [model.predict(x, task=name, verbose=0) for name in names]
+
+    before = predictions("0", "1", "0", "0")
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_task(f"{folder}/pack", "0")
+        model.copy_task("0", "copy")
+        model.rename_task("1", "one")
+        model.remove_task("0")
+        model.load_task(f"{folder}/pack")
+    model.combine_tasks("sum", {"copy": 0.5, "0": 0.5})
+    after = predictions("copy", "one", "0", "sum")
+    x, y = cases.data(model, 2)
+    model.fit(x, y, task="more", batch_size=cases.BATCH_SIZE, verbose=0)
+    for variable in model.weights:
+        first, second = strategy.experimental_local_results(variable.value)
+        np.testing.assert_array_equal(first, second)
+    return cases.differences({"modes": before}, {"modes": after})
+
+
 def refusals(strategy):
     """Returns the errors for what is not supported."""
     errors = {}
@@ -174,6 +198,8 @@ def main(names):
         elif name.startswith("saved"):
             alone = name.endswith("one device")
             results[name] = save_and_load(strategy, model, alone)
+        elif name == "named_modes":
+            results[name] = named_modes(strategy, model)
         else:
             results[name] = globals()[name](strategy)
     report(results)

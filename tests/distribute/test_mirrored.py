@@ -11,7 +11,7 @@ LIMIT = 1e-6
 
 @pytest.fixture(scope="module")
 def results():
-    arguments = (FAST, "saved", "refuses_steps", "refusals")
+    arguments = (FAST, "saved", "named_modes", "refuses_steps", "refusals")
     return processes.run("mirrored", *arguments)[0]
 
 
@@ -21,7 +21,7 @@ def assert_equal(differences):
         assert difference <= LIMIT, (part, difference)
 
 
-@pytest.mark.parametrize("name", [FAST, "saved"])
+@pytest.mark.parametrize("name", [FAST, "saved", "named_modes"])
 def test_equals_one_device(results, name):
     assert_equal(results[name])
 

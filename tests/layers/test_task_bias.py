@@ -259,3 +259,32 @@ def test_invalid_sizes(name):
         message = f"Expected `{name}`.*{name}={value}"
         with pytest.raises(ValueError, match=message):
             TaskBias(**{"units": 3, "hidden_dim": 4, name: value})
+
+
+def test_rows_can_be_read_written_and_cleared():
+    bias = made()
+    fill_table(bias)
+    row = bias.read_row(2)
+    bias.write_row(5, row)
+    np.testing.assert_array_equal(bias.table.numpy()[5], row)
+    before = bias.table.numpy()
+    bias.clear(2)
+    before[2] = 0
+    np.testing.assert_array_equal(bias.table, before)
+    bias.active = False
+    assert bias.read_row(5) is None
+
+
+def test_factors_are_those_of_the_serial_number():
+    first, second = made(), made()
+    first.give_row(1, 6)
+    first.draw(1)
+    second.draw(6)
+    for a, b in zip(factors(first), factors(second)):
+        np.testing.assert_array_equal(a, b)
+    assert first.serial(1) == 6 and first.serial(2) == 2
+    first.clear(1)
+    first.draw(1)
+    second.draw(1)
+    for a, b in zip(factors(first), factors(second)):
+        np.testing.assert_array_equal(a, b)

@@ -281,3 +281,20 @@ def test_config_round_trip():
     assert again.get_config() == layer.get_config()
     with pytest.raises(ValueError, match="width.*Received: width=0"):
         TaskHeads(width=0)
+
+
+def test_rows_hold_the_outputs_of_their_task_alone():
+    heads = TaskHeads(width=4)
+    heads.build((None, 3))
+    heads.set_classes({1: (0, 1), 2: (0, 1, 2)})
+    head = np.arange(12, dtype="float32").reshape(4, 3)
+    heads.write_row(2, head)
+    np.testing.assert_array_equal(heads.read_row(2), head)
+    np.testing.assert_array_equal(heads.table[2, :, 3], np.zeros(4))
+    assert heads.read_row(1).shape == (4, 2)
+    heads.clear(2)
+    assert heads.read_row(2).shape == (4, 0)
+    assert not np.any(heads.table) and heads.sizes.numpy()[1:3].tolist() == [
+        2,
+        0,
+    ]

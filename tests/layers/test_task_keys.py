@@ -179,3 +179,65 @@ def test_disabled_stores_nothing_and_loads_disabled():
     keys.load_own_variables(store)
     assert keys.seed is None
     assert keys.table is None
+
+
+def test_a_row_that_is_given_away_has_the_key_of_the_serial_number():
+    keys = enabled()
+    keys.give_row(2, 40)
+    np.testing.assert_array_equal(keys.table[2], draw_key(3, 40, 6))
+    assert keys.origin(2) == (3, 40) and not keys.has_other_origins
+    keys.reserve(20)
+    keys.enable(4)
+    np.testing.assert_array_equal(keys.table[2], draw_key(4, 40, 6))
+    np.testing.assert_array_equal(keys.table[20], draw_key(4, 20, 6))
+    keys.clear(2)
+    np.testing.assert_array_equal(keys.table[2], draw_key(4, 2, 6))
+
+
+def test_keys_of_other_origins_are_stored():
+    keys, store = enabled(), {}
+    keys.set_origin(1, (2**64 - 1, 9))
+    keys.set_origin(4, (3, 8))
+    keys.set_origin(5, (3, 5))
+    keys.give_row(6, 30)
+    assert [keys.origin(row) for row in (1, 4, 5)] == [
+        (2**64 - 1, 9),
+        (3, 8),
+        (3, 5),
+    ]
+    np.testing.assert_array_equal(keys.table[1], draw_key(2**64 - 1, 9, 6))
+    keys.save_own_variables(store)
+    # That of the fifth row is its own.
+    assert store["origins"].tolist() == [[1, 2**64 - 1, 9], [4, 3, 8]]
+    loaded = enabled(seed=7)
+    loaded.set_origin(2, (1, 1))
+    # The model says first whose rows they are.
+    loaded.set_serials({6: 30})
+    loaded.load_own_variables(store)
+    np.testing.assert_array_equal(loaded.table, keys.table)
+    assert loaded.origin(1) == (2**64 - 1, 9)
+    keys.clear(1)
+    keys.set_serials({})
+    np.testing.assert_array_equal(keys.table, enabled().table)
+    assert not keys.has_other_origins
+
+
+def test_origins_beyond_the_table_are_refused():
+    for row in (0, 9, 2**63):
+        with pytest.raises(
+            ValueError, match=f"from 1 to 8. Received: row={row}"
+        ):
+            enabled().load_own_variables(
+                {"seed": 3, "origins": np.array([[row, 1, 1]], "uint64")}
+            )
+
+
+def test_whose_rows_they_are_can_be_said_before_enabling():
+    keys = TaskKeys(6)
+    keys.build()
+    keys.set_serials({2: 9})
+    keys.give_row(3, 8)
+    keys.clear(4)
+    keys.enable(3)
+    for row, serial in ((1, 1), (2, 9), (3, 8), (4, 4)):
+        np.testing.assert_array_equal(keys.table[row], draw_key(3, serial, 6))

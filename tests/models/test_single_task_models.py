@@ -120,6 +120,32 @@ def test_mistakes_change_nothing():
         made().evaluate(x, y)
 
 
+def test_tasks_by_name():
+    models = train_tasks(made(), "ab", epochs=1)
+    network = models.network("a")
+    with models.mode("a") as same:
+        assert same is models and models.task == "a"
+        models.rename_task("b", "B")
+    assert models.task == "B"
+    models.rename_task("a", "A")
+    assert models.network("A") is network and network.tasks == ("A",)
+    models.remove_task("B")
+    assert models.tasks == ("A",) and models.task is None
+    x, y = make_data(0)
+    for bad in (
+        lambda: models.rename_task("a", "b"),
+        lambda: models.rename_task("A", "A"),
+        lambda: models.remove_task("B"),
+        lambda: models.remove_task(None),
+    ):
+        with pytest.raises(ValueError, match="Received"):
+            bad()
+    models.fit(x, y, task="c", verbose=0, consolidate=False)
+    with pytest.raises(ValueError, match="'c', which is open"):
+        models.remove_task("c")
+    assert models.tasks == ("A", "c")
+
+
 def test_classes_are_known():
     models = train_tasks(made(), "a")
     models.add_task("z", classes=[3, 5])
