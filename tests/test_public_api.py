@@ -43,6 +43,7 @@ PUBLIC = {
         "summarize_histories",
     ],
     "keras_bpn.layers": [
+        "BPNConv2D",
         "BPNDense",
         "ClassMask",
         "TaskBias",

@@ -1,25 +1,15 @@
 import keras
 from keras import ops
 
-from keras_bpn.layers.task_bias import HIDDEN_GAIN
-from keras_bpn.layers.task_bias import OUTPUT_GAIN
-from keras_bpn.layers.task_bias import TaskBias
-from keras_bpn.layers.task_bias import projection_normal
-from keras_bpn.layers.task_keys import TaskKeys
+from keras_bpn.layers.task_layer import TaskLayer
+from keras_bpn.layers.task_layer import check_hidden_dim
 from keras_bpn.layers.task_scope import given_weights
 from keras_bpn.layers.task_scope import report_call
 from keras_bpn.layers.task_table import expand_rows
-from keras_bpn.layers.task_table import read_rows
-
-_OUTPUT_ACTIVATIONS = (
-    keras.activations.linear,
-    keras.activations.softmax,
-    keras.activations.log_softmax,
-)
 
 
 @keras.saving.register_keras_serializable("keras_bpn")
-class BPNDense(keras.layers.Dense):
+class BPNDense(TaskLayer, keras.layers.Dense):
     """Densely-connected layer with task-dependent bias units.
 
     `BPNDense` implements the operation
@@ -85,39 +75,21 @@ class BPNDense(keras.layers.Dense):
         seed=None,
         **kwargs,
     ):
-        if type(hidden_dim) is not int or hidden_dim < 0:
-            raise ValueError(
-                "Expected `hidden_dim` to be a positive integer, or 0 for a "
-                f"layer without bias units. Received: hidden_dim={hidden_dim}"
-            )
+        check_hidden_dim(hidden_dim)
         super().__init__(
             units, activation=activation, use_bias=use_bias, **kwargs
         )
-        if self.quantization_mode is not None:
-            raise NotImplementedError(_no_quantization(self.quantization_mode))
-        self.hidden_dim = hidden_dim
-        self.task_keys = None
-        self.task_bias = None
-        if projection_initializer is None:
-            is_output = self.activation in _OUTPUT_ACTIVATIONS
-            gain = OUTPUT_GAIN if is_output else HIDDEN_GAIN
-            projection_initializer = projection_normal(gain)
-        if hidden_dim:
-            self.task_bias = TaskBias(
-                units,
-                hidden_dim,
-                perturbation_initializer=perturbation_initializer,
-                projection_initializer=projection_initializer,
-                seed=seed,
-                name="task_bias",
-                dtype=self.dtype_policy,
-            )
+        self.check_not_quantized()
+        self.add_task_bias(
+            units,
+            hidden_dim,
+            perturbation_initializer,
+            projection_initializer,
+            seed,
+        )
 
     def build(self, input_shape):
-        self.task_keys = TaskKeys(input_shape[-1], name="task_keys")
-        self.task_keys.build()
-        if self.task_bias is not None:
-            self.task_bias.build()
+        self.build_task_parts(input_shape[-1])
         super().build(input_shape)
 
     def call(self, inputs, training=None):
@@ -125,56 +97,11 @@ class BPNDense(keras.layers.Dense):
         if weights is not None:
             return self._call_with(inputs, **weights)
         inputs = self.task_keys.multiply(inputs)
-        outputs = ops.matmul(inputs, self.kernel)
-        bias = self.bias
-        if self.task_bias is not None:
-            # Shared and task bias are added first and then once to the
-            # product, so that a layer with both folded into one bias gives
-            # the same bits.
-            bias = self.task_bias.add_to(
-                bias, len(outputs.shape), outputs.dtype
-            )
-        if bias is not None:
-            outputs = ops.add(outputs, bias)
+        outputs = self.add_biases(ops.matmul(inputs, self.kernel))
         report_call(self, inputs, outputs)
         if self.activation is not None:
             outputs = self.activation(outputs)
         return outputs
-
-    def mode_weights(self, row):
-        """Returns what of the weights is another in every mode.
-
-        Args:
-            row: Integer, the row of a task that has ended, or 0.
-
-        Returns:
-            Dictionary with the array `"bias"`, the shared bias and the bias
-            units together, and the array `"key"`. Both may be `None`.
-        """
-        bias = self.bias
-        if bias is not None:
-            bias = ops.convert_to_numpy(bias)
-        if self.task_bias is not None and self.task_bias.active:
-            units = ops.convert_to_numpy(read_rows(self.task_bias.table, row))
-            bias = units if bias is None else bias + units
-        return {"bias": bias, "key": self.task_keys.key(row)}
-
-    def folded_weights(self, row):
-        """Returns the weights of a dense layer without tasks that computes
-        what this one does in a mode, to the bit.
-
-        Args:
-            row: Integer, the row of a task that has ended, or 0.
-
-        Returns:
-            Dictionary with the arrays `"kernel"` and `"bias"`; the latter may
-            be `None`.
-        """
-        weights = self.mode_weights(row)
-        kernel, key = ops.convert_to_numpy(self.kernel), weights["key"]
-        if key is not None:
-            kernel = kernel * key[:, None].astype(kernel.dtype)
-        return {"kernel": kernel, "bias": weights["bias"]}
 
     def _call_with(self, inputs, bias, key=None, kernel=None):
         if key is not None:
@@ -182,10 +109,7 @@ class BPNDense(keras.layers.Dense):
             inputs = ops.multiply(inputs, key)
         kernel = self.kernel if kernel is None else kernel
         outputs = ops.matmul(inputs, ops.cast(kernel, inputs.dtype))
-        if bias is not None:
-            bias = ops.cast(bias, outputs.dtype)
-            bias = expand_rows(bias, len(outputs.shape))
-            outputs = ops.add(outputs, bias)
+        outputs = self.add_given_bias(outputs, bias)
         if self.activation is not None:
             outputs = self.activation(outputs)
         return outputs
@@ -233,26 +157,3 @@ class BPNDense(keras.layers.Dense):
         if self.bias is not None:
             moments.append((self.bias, bias))
         return moments
-
-    def quantize(self, mode=None, **kwargs):
-        raise NotImplementedError(_no_quantization(mode))
-
-    def get_config(self):
-        config = {**super().get_config(), "hidden_dim": self.hidden_dim}
-        if self.task_bias is not None:
-            task_bias = self.task_bias.get_config()
-            for name in (
-                "perturbation_initializer",
-                "projection_initializer",
-                "seed",
-            ):
-                config[name] = task_bias[name]
-        return config
-
-
-def _no_quantization(mode):
-    return (
-        "`BPNDense` cannot be quantized, because its bias changes with the "
-        "task. Export a mode and quantize the exported network. "
-        f"Received: mode={mode}"
-    )

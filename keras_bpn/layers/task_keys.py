@@ -99,12 +99,20 @@ class TaskKeys(TaskTable):
             return None
         return ops.convert_to_numpy(read_rows(self.table, row))
 
-    def multiply(self, inputs):
-        """Returns the inputs times the key of the current task."""
+    def current(self):
+        """Returns the key of the current task, or the keys of the examples'
+        tasks; `None` where there are no keys or no task."""
         task = current_task()
         if task is None or self.seed is None:
+            return None
+        return self.rows_of(task)
+
+    def multiply(self, inputs):
+        """Returns the inputs times the key of the current task."""
+        keys = self.current()
+        if keys is None:
             return inputs
-        keys = expand_rows(self.rows_of(task), len(inputs.shape))
+        keys = expand_rows(keys, len(inputs.shape))
         return ops.multiply(inputs, ops.cast(keys, inputs.dtype))
 
     def save_own_variables(self, store):
