@@ -180,6 +180,27 @@ def test_more_tasks_than_there_was_room_for(tmp_path):
         )
 
 
+def test_tasks_that_were_copied_removed_and_renamed(tmp_path):
+    model = compile_model(
+        make_model(), consolidation=keras_bpn.consolidation.PSP(3)
+    )
+    train_tasks(model, ("a", "b"), epochs=1)
+    model.copy_task("a", "a again")
+    model.remove_task("a")
+    train_tasks(model, ("c",), epochs=1)
+    model.rename_task("c", "new")
+    model.export(tmp_path / "all", verbose=False)
+    x = make_data()[0]
+    for task in ("b", "a again", "new"):
+        expected = predict(model, task)
+        path = tmp_path / task
+        model.export(path, task=task, verbose=False)
+        np.testing.assert_array_equal(call(path, inputs=x), expected)
+        np.testing.assert_array_equal(
+            call(tmp_path / "all", inputs=x, task=task), expected
+        )
+
+
 # Networks of other kinds.
 
 
