@@ -14,7 +14,8 @@ from benchmarks.peers.jobs import PEER_PYTHON
 from benchmarks.tables import Table
 
 # They start processes of their own.
-SLOW = ("devices", "peers")
+APART = ("devices", "peers")
+SLOW = ("epochs", "pipelines", "scale", "serving", "hundred_tasks")
 
 
 def check(name, folder, capsys):
@@ -31,7 +32,12 @@ def check(name, folder, capsys):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in BENCHMARKS if name not in SLOW]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in BENCHMARKS
+        if name not in APART
+    ],
 )
 def test_benchmarks_run(name, tmp_path, capsys):
     check(name, tmp_path, capsys)

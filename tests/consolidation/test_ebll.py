@@ -224,6 +224,7 @@ def full_state(model):
     return state + [kept[name] for name in sorted(kept)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make, data, options",
     [

@@ -278,6 +278,7 @@ def full_state(model):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merge", ["mean", "mode"])
 @pytest.mark.parametrize("direction", ["beneficial", None])
 @pytest.mark.parametrize("is_open", [False, True])
@@ -298,6 +299,7 @@ def test_a_loaded_model_goes_on_as_if_never_stopped(
     assert_equal(full_state(loaded), full_state(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merge", ["mean", "mode"])
 def test_same_weights_under_every_way_to_run(merge):
     found = []
@@ -323,6 +325,7 @@ def test_same_weights_under_every_way_to_run(merge):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merge", ["mean", "mode"])
 def test_mixed_precision(merge):
     keras.config.set_dtype_policy("mixed_float16")

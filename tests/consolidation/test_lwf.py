@@ -413,6 +413,7 @@ def test_a_task_that_cannot_start_changes_nothing():
     assert_equal(after[1].values(), before[1].values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_mixed_precision(jit_compile):
     keras.config.set_dtype_policy("mixed_float16")

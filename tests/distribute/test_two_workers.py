@@ -18,6 +18,7 @@ def assert_equals_one_process(results, name):
     assert results[0][name]["code"] == results[1][name]["code"]
 
 
+@pytest.mark.slow
 def test_equals_one_process(tmp_path):
     assert_equals_one_process(run(tmp_path, "BD+EWC"), "BD+EWC")
 

@@ -33,7 +33,10 @@ def train_digits(consolidation):
     return model, np.concatenate(images).reshape(-1, 64)
 
 
-@pytest.fixture(scope="module", params=["BD+EWC", "BD+PSP"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("BD+EWC", marks=pytest.mark.slow), "BD+PSP"],
+)
 def exported(request, tmp_path_factory):
     keras.utils.set_random_seed(7)
     folder = tmp_path_factory.mktemp("exported")

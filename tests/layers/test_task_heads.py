@@ -172,6 +172,7 @@ def test_weights_of_wider_heads_can_be_loaded(tmp_path):
         np.testing.assert_array_equal(other(x, task=task), model(x, task=task))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{"jit_compile": True}, {"run_eagerly": True}, {"steps_per_execution": 4}],

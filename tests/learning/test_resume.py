@@ -50,21 +50,25 @@ def assert_same_run(model, history, calm_model, calm_history):
     assert_equal(full_state(model), full_state(calm_model))
 
 
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 BY_STEPS = {"save_every": 2, "save_unit": "steps"}
 
 
 @pytest.mark.parametrize(
     "name, kwargs, save",
     [
-        ("BD+EWC", {"dropout": 0.3}, {}),
-        ("BD+EWC", {"dropout": 0.3}, {"save_every": 1}),
         ("BD+EWC", {"dropout": 0.3}, BY_STEPS),
-        ("BD+PSP", {}, BY_STEPS),
-        ("SI", {}, BY_STEPS),
-        ("GEM", {}, BY_STEPS),
-        ("BD+LwF", {}, BY_STEPS),
-        ("STL", {"dropout": 0.3}, BY_STEPS),
-        ("MAS", {"jit_compile": True, "steps_per_execution": 2}, BY_STEPS),
+        slow("BD+EWC", {"dropout": 0.3}, {}),
+        slow("BD+EWC", {"dropout": 0.3}, {"save_every": 1}),
+        slow("BD+PSP", {}, BY_STEPS),
+        slow("SI", {}, BY_STEPS),
+        slow("GEM", {}, BY_STEPS),
+        slow("BD+LwF", {}, BY_STEPS),
+        slow("STL", {"dropout": 0.3}, BY_STEPS),
+        slow("MAS", {"jit_compile": True, "steps_per_execution": 2}, BY_STEPS),
     ],
 )
 def test_a_run_goes_on_to_the_bit(tmp_path, name, kwargs, save):
@@ -113,6 +117,7 @@ def test_a_run_that_has_ended_is_returned(tmp_path):
     assert saved["schema_version"]
 
 
+@pytest.mark.slow
 def test_early_stopping_goes_on(tmp_path):
     """The best weights and the wait are part of what is kept."""
     arguments = {"epochs": 9, "patience": 2}
@@ -210,6 +215,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     assert_same_run(model, history, *calm)
 
 
+@pytest.mark.slow
 def test_a_run_can_be_moved(tmp_path):
     calm = calm_run("BD+EWC")
     run = {**ARGUMENTS, "verbose": 0, "save_every": 1}
@@ -230,6 +236,7 @@ def test_a_run_can_be_moved(tmp_path):
     assert_same_run(model, history, *calm)
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed():
     lines = []
     kill_and_resume.compare("digits", kills=3, seed=0, report=lines.append)

@@ -53,7 +53,13 @@ def use(model, task, new=False):
     model.predict(x, task=task, batch_size=8, verbose=0)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method",
+    [
+        *METHODS[:1],
+        *(pytest.param(m, marks=pytest.mark.slow) for m in METHODS[1:]),
+    ],
+)
 def test_switching_tasks_traces_nothing_and_a_doubling_once(method):
     model = counted_model(method())
     use(model, "a", new=True)

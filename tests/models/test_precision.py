@@ -57,6 +57,9 @@ def learn(method, policy="float32", epochs=4, **options):
     return losses, accuracies
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def reference():
     return {method: learn(method) for method in (EWC, PSP)}

@@ -100,6 +100,7 @@ def test_runs_that_leave_the_range_of_numbers_say_so():
     assert "Expected finite gradients" in result["failed"]
 
 
+@pytest.mark.slow
 def test_a_comparison_from_search_to_figure(tmp_path, capsys):
     parser = argparse.ArgumentParser()
     clusters.COMPARISON.add_arguments(parser)

@@ -27,6 +27,7 @@ def test_an_error_loses_nothing_that_is_done(tmp_path):
     assert RunFile(tmp_path / "runs.json").find(runs[0]) == {"value": 1.0}
 
 
+@pytest.mark.slow
 def test_processes_are_replaced(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "_RUNS_PER_PROCESS", 2)
     runs = [FakeRun("a", float(i)) for i in range(5)]

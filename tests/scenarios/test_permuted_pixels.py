@@ -119,6 +119,7 @@ print(one, peak())
 """
 
 
+@pytest.mark.slow
 def test_a_hundred_tasks_need_little_more_memory_than_one():
     result = subprocess.run(
         [sys.executable, "-c", _MEMORY],

@@ -178,6 +178,7 @@ def test_data_without_images_and_labels(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_mnist_is_the_same_from_tfds_arrays_and_a_folder(mnist, tmp_path):
     options = {"classes_per_task": 2, "seed": 1}
