@@ -1,5 +1,7 @@
 """What a model computes in its modes, as functions of tensors."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -112,8 +114,8 @@ class Modes:
             weights[layer][name] = tf.gather(table, row)
         # Many examples have few tasks. What they need of the tables is taken
         # apart before it is spread over the examples, which costs less.
-        each = row.shape.rank > 0
-        if each:
+        places = None
+        if row.shape.rank:
             row, places = tf.unique(row)
         for dtype, widths in self._widths.items():
             vectors = tf.gather(self._tables[dtype], row)
@@ -122,8 +124,19 @@ class Modes:
                 vectors = tf.cast(vectors, self._model.compute_dtype)
             parts = tf.split(vectors, list(widths.values()), axis=-1)
             for (layer, name), part in zip(widths, parts):
-                weights[layer][name] = tf.gather(part, places) if each else part
+                weights[layer][name] = part
+                if places is not None:
+                    weights[layer][name] = functools.partial(
+                        _spread, part, places
+                    )
         return weights
+
+
+def _spread(part, places, inputs):
+    """Returns a row of `part` for each example, once the inputs of the layer
+    are there: those of all layers at once would not fit into a cache."""
+    with tf.control_dependencies([inputs]):
+        return tf.gather(part, places)
 
 
 def _as_table(values, name):

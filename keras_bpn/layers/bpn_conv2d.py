@@ -96,7 +96,7 @@ class BPNConv2D(TaskLayer, keras.layers.Conv2D):
         super().build(input_shape)
 
     def call(self, inputs):
-        weights = given_weights(self)
+        weights = given_weights(self, inputs)
         if weights is not None:
             return self._call_with(inputs, **weights)
         outputs = self._convolve(inputs, self.kernel, self.task_keys.current())

@@ -93,7 +93,7 @@ class BPNDense(TaskLayer, keras.layers.Dense):
         super().build(input_shape)
 
     def call(self, inputs, training=None):
-        weights = given_weights(self)
+        weights = given_weights(self, inputs)
         if weights is not None:
             return self._call_with(inputs, **weights)
         inputs = self.task_keys.multiply(inputs)

@@ -82,7 +82,7 @@ class ClassMask(TaskTable):
         return False
 
     def call(self, inputs):
-        weights = given_weights(self)
+        weights = given_weights(self, inputs)
         if weights is not None:
             mask = expand_rows(weights["mask"], len(inputs.shape))
             return mask_outputs(inputs, mask)

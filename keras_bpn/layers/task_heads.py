@@ -182,7 +182,7 @@ class TaskHeads(TaskTable):
         return ops.cast(head, self.variable_dtype)
 
     def call(self, inputs):
-        weights = given_weights(self)
+        weights = given_weights(self, inputs)
         if weights is not None:
             return self._call_with(inputs, **weights)
         task = current_task()

@@ -47,8 +47,8 @@ def weights_scope(weights):
 
     Args:
         weights: Dictionary from the `id` of a layer that has `mode_weights()`
-            to a dictionary of tensors: what that method returns, or
-            `folded_weights()`.
+            to a dictionary of tensors, or of functions of the layer's inputs
+            that return them: what that method returns, or `folded_weights()`.
     """
     previous = getattr(_state, "weights", None)
     _state.weights = weights
@@ -58,11 +58,16 @@ def weights_scope(weights):
         _state.weights = previous
 
 
-def given_weights(layer):
-    """Returns the weights that the innermost `weights_scope` gives to a layer,
-    or `None` outside of one."""
+def given_weights(layer, inputs):
+    """Returns the weights that the innermost `weights_scope` gives to a layer
+    for its inputs, or `None` outside of one."""
     weights = getattr(_state, "weights", None)
-    return None if weights is None else weights[id(layer)]
+    if weights is None:
+        return None
+    return {
+        name: value(inputs) if callable(value) else value
+        for name, value in weights[id(layer)].items()
+    }
 
 
 @contextlib.contextmanager
