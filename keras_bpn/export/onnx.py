@@ -70,9 +70,25 @@ def _write(path, model, tasks, function, specs, options):
             **options,
         )
     file = onnx.load(str(path))
+    _check_converted(file.graph, specs)
     _name_outputs(file.graph, model)
     file.metadata_props.add(key="tasks", value=json.dumps(list(tasks)))
     onnx.save(file, str(path))
+
+
+def _check_converted(graph, specs):
+    """Raises if tf2onnx left something out, which it only logs."""
+    expected = {spec.name for spec in keras.tree.flatten(specs)}
+    received = {value.name.partition(":")[0] for value in graph.input}
+    tables = sorted({n.op_type for n in graph.node if "Table" in n.op_type})
+    if received != expected or tables:
+        raise ValueError(
+            "Expected a network that ONNX can express, with the inputs "
+            f"{sorted(expected)}. Received: inputs {sorted(received)} and "
+            f"operations {tables}, of preprocessing layers with look-up tables "
+            "or adapted values. Export a SavedModel, or do this part outside "
+            "of the network"
+        )
 
 
 @contextlib.contextmanager

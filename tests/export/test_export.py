@@ -430,6 +430,20 @@ def test_missing_packages_are_named(tmp_path, monkeypatch):
 # Names of tasks.
 
 
+def test_onnx_of_what_it_cannot_express_is_refused(tmp_path):
+    pytest.importorskip("tf2onnx")
+    inputs = keras.Input((6,))
+    normalization = keras.layers.Normalization()
+    normalization.adapt(make_data()[0])
+    outputs = BPNDense(6, hidden_dim=5)(normalization(inputs))
+    model = keras_bpn.BPNModel(inputs, outputs)
+    train_tasks(compile_model(model, consolidation=None), ("a",), epochs=1)
+    for task in ("a", None):
+        with pytest.raises(ValueError, match="that ONNX can express"):
+            model.export(tmp_path / "x.onnx", format="onnx", task=task)
+    assert not list(tmp_path.iterdir())
+
+
 ODD = ["a b", "a/b", "A-B", "é" * 300, "0\n\t'1\"", "serving_default"]
 
 
